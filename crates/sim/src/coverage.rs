@@ -99,7 +99,9 @@ fn names() -> impl Iterator<Item = &'static str> {
 }
 
 /// What applications and the network do, as it is counted.
-const EVENTS: [&str; 13] = [
+const EVENTS: [&str; 15] = [
+    "a completion queue of sends that overflows",
+    "a completion queue of receives that overflows",
     "a process that ends without a word",
     "an end whose peer is no more",
     "a request that is sent again",

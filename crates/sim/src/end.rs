@@ -80,6 +80,8 @@ pub(crate) struct End {
     pub(crate) next_wr: u64,
     /// The process with its NIC is no more: of it, only the memory is left to look at.
     pub(crate) is_lost: bool,
+    /// Its completion queue of these has overflowed.
+    pub(crate) overflowed: Option<CompletionsOf>,
     /// When the application acts next; `None` while it waits for a completion.
     pub(crate) wake_ns: Option<u64>,
 }
@@ -122,6 +124,7 @@ impl End {
             left: plan.operations,
             next_wr: 1,
             is_lost: false,
+            overflowed: None,
             wake_ns: Some(0),
         };
         end.qpn = end.create_qp(plan);
@@ -311,6 +314,11 @@ impl End {
         polled.expect("the CQ exists");
     }
 
+    /// A completion queue of a NIC of ours.
+    pub(crate) fn cq(&self, what: CompletionsOf) -> Option<CqId> {
+        self.own.map(|own| own.cq(what))
+    }
+
     /// Gives both completion queues other sizes, which are large enough.
     pub(crate) fn resize_cqs(&self, plan: &PairPlan, random: &mut Random) {
         let Some(own) = self.own else { return };
@@ -451,7 +459,7 @@ impl Objects {
 }
 
 /// Completions that can wait at a time.
-fn entries(plan: &PairPlan) -> u32 {
+pub(crate) fn entries(plan: &PairPlan) -> u32 {
     plan.caps.max_send_wr.max(plan.caps.max_recv_wr) + 1
 }
 

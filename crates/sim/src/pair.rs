@@ -3,6 +3,7 @@
 mod completion;
 mod crash;
 mod managed;
+mod overflow;
 mod posting;
 mod restart;
 mod verb;
@@ -12,6 +13,7 @@ use uroce_device::transport::QpType;
 use uroce_wire::Service;
 
 use self::managed::Managed;
+use self::overflow::SmallQueue;
 use self::restart::Restart;
 use self::withdrawal::Withdrawal;
 use crate::adversary::{AttackTarget, CmTarget};
@@ -40,7 +42,9 @@ enum Phase {
     Connecting,
     /// Requests are posted and complete.
     Running,
-    /// The process of one end is no more: the requests of the other one fail until this time.
+    /// Nobody polls a completion queue of one entry, until this time at the latest.
+    Overflowing { until_ns: u64 },
+    /// The process of one end is no more, or its queue pair does not answer: the requests of the other one fail until this time.
     Bereaved { until_ns: u64 },
     /// The connection ends: old packets leave the network until the first time, and at the second one an end that
     /// has heard nothing of it acts by itself.
@@ -67,6 +71,12 @@ pub(crate) struct Pair {
     is_ending: bool,
     /// Regions that are deregistered at work.
     withdrawals: Vec<Withdrawal>,
+    /// Completion queues that are still to overflow.
+    overflows_left: usize,
+    /// The one that does so now, or has done so in this connection.
+    small_queue: Option<SmallQueue>,
+    /// The application has slept for so long that a queue pair may have failed because the other one had.
+    has_slept: bool,
     /// Connections that nobody was told of.
     new_connections: Vec<MonitoredConnection>,
     /// When the application looks for completions that came of what it has done itself.
@@ -101,6 +111,9 @@ impl Pair {
         ];
         let mut pair = Pair {
             managed: plan.cm.as_ref().map(|cm| Box::new(Managed::new(cm, number))),
+            overflows_left: plan.overflows,
+            small_queue: None,
+            has_slept: false,
             plan,
             network_reorders,
             ends,
@@ -143,6 +156,7 @@ impl Pair {
         match self.phase {
             Phase::Connecting
             | Phase::Running
+            | Phase::Overflowing { .. }
             | Phase::Bereaved { .. }
             | Phase::Disconnecting { .. } => false,
             Phase::Draining { until_ns, .. } => now_ns < until_ns,
@@ -175,6 +189,7 @@ impl Pair {
                 let managed = self.managed.as_ref().and_then(|managed| managed.poll_timeout());
                 wakes.chain(self.look_ns).chain(self.next_withdrawal()).chain(managed).min()
             }
+            Phase::Overflowing { until_ns } => Some(until_ns),
             Phase::Bereaved { until_ns } => {
                 let managed = self.managed.as_ref().and_then(|managed| managed.poll_timeout());
                 managed.into_iter().chain(self.look_ns).chain([until_ns]).min()
@@ -308,6 +323,7 @@ impl Pair {
             Phase::Draining { until_ns, .. } if turn.now_ns < until_ns => Ok(()),
             Phase::Draining { restart, .. } => self.finish_restart(restart, turn),
             Phase::Running => self.run(turn),
+            Phase::Overflowing { until_ns } => self.overflowing(until_ns, turn),
             Phase::Bereaved { until_ns } => self.bereaved(until_ns, turn),
             Phase::Connecting => self.with_managed(|pair, managed| pair.connecting(managed, turn)),
             Phase::Disconnecting { until_ns, hears_ns } => self.with_managed(|pair, managed| {
@@ -351,6 +367,7 @@ impl Pair {
             return Ok(());
         }
         let has_failed = self.take_completions(turn)?;
+        self.has_slept = false;
         if has_failed {
             return self.end(Restart::Reset, turn);
         }
@@ -362,6 +379,9 @@ impl Pair {
         if self.random.below(1000) < self.plan.restarts && turn.calm_since_ns.is_none() {
             let restart = if self.random.chance(50) { Restart::Destroy } else { Restart::Reset };
             return self.end(restart, turn);
+        }
+        if self.draws_overflow() {
+            return self.begin_overflow(turn);
         }
         if self.ends.iter().all(|end| end.left == 0 && end.sends.is_empty()) {
             return self.finish(turn);

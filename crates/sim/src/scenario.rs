@@ -85,6 +85,8 @@ pub struct PairPlan {
     pub bad_receives: usize,
     /// Of 1,000 WRITEs, those whose region is deregistered meanwhile.
     pub withdrawals: usize,
+    /// Completion queues that overflow.
+    pub overflows: usize,
     /// Percentage of turns in which an application leaves its completions where they are.
     pub idle_turns: usize,
     /// Longest pause of an application between two of its turns, in nanoseconds.
@@ -135,7 +137,9 @@ impl PairPlan {
         let step_ns = 4 * not_ready_ns + pauses * self.pause_ns + drain_ns;
         let call_ns = self.cm.as_ref().map_or(0, CmPlan::longest_ns);
         let calls = self.cm.as_ref().map_or(0, |cm| 2 + cm.failures as u64);
-        4 * give_up_ns + calls * call_ns + 2 * self.operations as u64 * (step_ns + call_ns)
+        (4 + 2 * self.overflows as u64) * (give_up_ns + drain_ns)
+            + calls * call_ns
+            + 2 * self.operations as u64 * (step_ns + call_ns)
     }
 }
 
@@ -254,6 +258,9 @@ impl Scenario {
         for _ in 0..crashes {
             self.crashes.push(self.draw_crash(random));
         }
+        if random.chance(20) {
+            self.pairs.iter_mut().for_each(|pair| pair.overflows = random.below(3));
+        }
         if random.chance(40) {
             let mode = self.mode;
             for pair in &mut self.pairs {
@@ -312,6 +319,7 @@ fn pair(mode: Mode, [nodes, models]: [usize; 2], latency_ns: u64, random: &mut R
         mistakes,
         bad_receives: if random.chance(15) { random.range(1, 60) } else { 0 },
         withdrawals: if random.chance(20) { random.range(1, 100) } else { 0 },
+        overflows: 0,
         idle_turns: if random.chance(20) { random.range(1, 80) } else { 0 },
         pause_ns: random.pick(&[1_000, 20_000, 200_000, 3_000_000]),
         restarts: if random.chance(20) { random.range(1, 40) } else { 0 },
@@ -439,7 +447,8 @@ impl fmt::Display for PairPlan {
             "    of 1,000: {} mistakes, {} bad receives, ",
             self.mistakes, self.bad_receives
         )?;
-        writeln!(f, "{} regions deregistered, {} restarts", self.withdrawals, self.restarts)?;
+        write!(f, "{} regions deregistered, {} restarts; ", self.withdrawals, self.restarts)?;
+        writeln!(f, "{} completion queues overflow", self.overflows)?;
         write!(f, "    pauses up to {} ns, {} % idle turns", self.pause_ns, self.idle_turns)?;
         self.cm.as_ref().map_or(Ok(()), |cm| write!(f, "\n    {cm}"))
     }

@@ -89,6 +89,7 @@ fn candidates(scenario: &Scenario) -> Vec<Scenario> {
     add(&cm(|cm| cm.decision_ns = 1_000));
     add(&|smaller| smaller.forged = smaller.forged.div_ceil(2));
     add(&|smaller| smaller.pairs.iter_mut().for_each(|pair| pair.restarts = 0));
+    add(&|smaller| smaller.pairs.iter_mut().for_each(|pair| pair.overflows = 0));
     add(&|smaller| smaller.pairs.iter_mut().for_each(|pair| pair.mistakes = 0));
     add(&|smaller| smaller.pairs.iter_mut().for_each(|pair| pair.bad_receives = 0));
     add(&|smaller| smaller.pairs.iter_mut().for_each(|pair| pair.withdrawals = 0));

@@ -4,6 +4,8 @@ use std::collections::VecDeque;
 
 use slab::Slab;
 
+use uroce_memory::mutation::mutated;
+
 use crate::cause::Cause;
 use crate::id::CqId;
 use crate::time::Instant;
@@ -180,6 +182,9 @@ impl CompletionQueue {
     /// Adds a completion. `solicited` says if the sender asked for an event.
     #[inline]
     pub(crate) fn push(&mut self, wc: &Wc, solicited: bool) -> Result<(), Overflow> {
+        if mutated("overflow-drops-oldest") && self.entries.len() >= self.capacity {
+            self.entries.pop_front();
+        }
         if self.overflowed || self.entries.len() >= self.capacity {
             self.overflowed = true;
             return Err(Overflow);

@@ -19,7 +19,10 @@ impl Pair {
         })?;
         let is_at_work = matches!(
             self.phase,
-            Phase::Running | Phase::Bereaved { .. } | Phase::Disconnecting { .. }
+            Phase::Running
+                | Phase::Overflowing { .. }
+                | Phase::Bereaved { .. }
+                | Phase::Disconnecting { .. }
         );
         if is_at_work {
             // What waits in the queues of the process must be known.
@@ -46,6 +49,10 @@ impl Pair {
         let has_begun = self.managed.as_ref().is_none_or(|managed| managed.has_called());
         match self.phase {
             Phase::Running => self.begin_bereaved(now_ns),
+            Phase::Overflowing { .. } => {
+                self.forget_small_queue();
+                self.begin_bereaved(now_ns);
+            }
             Phase::Connecting if has_begun => self.begin_bereaved(now_ns),
             Phase::Connecting => self.revive(),
             // Only what is left to be looked at.
@@ -56,7 +63,7 @@ impl Pair {
         }
     }
 
-    fn begin_bereaved(&mut self, now_ns: u64) {
+    pub(super) fn begin_bereaved(&mut self, now_ns: u64) {
         self.is_ending = true;
         let until_ns = now_ns + 2 * self.plan.give_up_ns() + self.plan.not_ready_ns();
         self.phase = Phase::Bereaved { until_ns };
@@ -70,6 +77,16 @@ impl Pair {
         }
     }
 
+    /// A completion queue that has overflowed is of no more use, nor are its queue pairs.
+    pub(super) fn renew_overflowed(&mut self) -> Check {
+        self.check_told_once()?;
+        for end in self.ends.iter_mut().filter(|end| end.overflowed.is_some()) {
+            end.destroy().map_err(|what| (Invariant::Resources, what))?;
+            end.revive(&self.plan, &mut self.random);
+        }
+        Ok(())
+    }
+
     /// A turn of an end whose peer is no more: its requests fail by themselves.
     pub(super) fn bereaved(&mut self, until_ns: u64, turn: &mut Turn<'_>) -> Check {
         self.look_ns = None;
@@ -78,7 +95,9 @@ impl Pair {
         self.take_completions(turn)?;
         // The model of rxe goes on for ever.
         let waits = |end: &crate::end::End| {
-            !end.is_lost && end.sends.iter().any(|posted| posted.is_signalled)
+            !end.is_lost
+                && end.overflowed.is_none()
+                && end.sends.iter().any(|posted| posted.is_signalled)
         };
         let is_waiting = self.ends.iter().any(waits);
         if is_waiting && turn.now_ns < until_ns {

@@ -11,6 +11,7 @@ use uroce_device::CmChannel;
 use uroce_device::CmEvent;
 use uroce_device::Device;
 use uroce_device::cm::{CommId, ServiceId};
+use uroce_device::wire::Qpn;
 
 use crate::cm_plan::CmPlan;
 use crate::violation::{Check, Invariant, ensure};
@@ -131,6 +132,8 @@ pub(super) struct Managed {
     backlog: Option<usize>,
     /// First PSNs of both ends.
     psns: [u32; 2],
+    /// The queue pair of the caller when it called.
+    calling_qpn: Qpn,
     /// When this call was made, and whether there were no faults then; `None` before it.
     called: Option<(u64, bool)>,
     /// Calls so far, which tell requests apart.
@@ -152,6 +155,7 @@ impl Managed {
             reception: Reception::Accept,
             backlog: None,
             psns: [0; 2],
+            calling_qpn: Qpn::new(0),
             called: None,
             calls: 0,
             failures_left: plan.failures,

@@ -5,6 +5,7 @@ use uroce_device::transport::QpState;
 use super::completion::split;
 use super::{Pair, Phase, Turn};
 use crate::arena::WORDS;
+use crate::end::CompletionsOf;
 use crate::request::{Mistake, Work};
 use crate::violation::{Check, Invariant, ensure};
 
@@ -48,10 +49,15 @@ impl Pair {
         for end in self.ends.iter().filter(|end| !end.is_lost) {
             // Those that have succeeded without a signal, and nothing came behind them.
             let may_be_silent = end.failed.is_empty() && end.sends.iter().all(|s| !s.is_signalled);
-            ensure(end.sends.is_empty() || may_be_silent, Invariant::Completions, || {
-                format!("{} requests are left in the error state", end.sends.len())
-            })?;
-            let flushed = end.receives.is_empty() || end.has_shared_receives();
+            let is_known = end.overflowed != Some(CompletionsOf::Sends);
+            ensure(
+                end.sends.is_empty() || may_be_silent || !is_known,
+                Invariant::Completions,
+                || format!("{} requests are left in the error state", end.sends.len()),
+            )?;
+            let flushed = end.receives.is_empty()
+                || end.has_shared_receives()
+                || end.overflowed == Some(CompletionsOf::Receives);
             ensure(flushed, Invariant::Completions, || {
                 format!("{} receives are left in the error state", end.receives.len())
             })?;
@@ -69,7 +75,7 @@ impl Pair {
         }
         for end in &mut self.ends {
             end.arena.check_rest()?;
-            if !end.is_lost {
+            if !end.is_lost && end.overflowed.is_none() {
                 end.clear();
             }
         }
@@ -81,6 +87,7 @@ impl Pair {
             return Ok(());
         }
         turn.coverage.count("a connection that is made again");
+        self.renew_overflowed()?;
         self.revive();
         for end in &mut self.ends {
             match restart {

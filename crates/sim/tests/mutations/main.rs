@@ -61,6 +61,7 @@ mutations! {
     a_message_without_ack_request_completes_when_it_is_sent: "unasked-completes",
     a_response_behind_a_missing_one_is_taken_for_two: "early-not-placed",
     a_repair_starts_behind_what_is_missing: "go-back-late",
+    r66_a_full_queue_forgets_its_oldest_completion: "overflow-drops-oldest",
     each_packet_behind_a_gap_draws_a_nak: "nak-again",
     the_ack_of_a_duplicate_ends_a_read_for_rxe: "duplicate-acknowledges-read",
 }
@@ -89,6 +90,7 @@ mutations_of_invariants! {
     a23_a_dreq_of_a_wrong_id_is_believed: "dreq-unchecked", Statuses;
     r115_depths_are_not_crossed: "depths-not-crossed", Sequence;
     r111_a_connection_ends_without_timewait: "timewait-skipped", Liveness;
+    r66_an_overflow_is_not_told: "overflow-untold", Completions;
     i16_a_key_works_after_its_region_was_deregistered: "key-lives-on", Keys;
 }
 

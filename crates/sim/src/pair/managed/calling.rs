@@ -128,6 +128,7 @@ impl Pair {
         let caller = managed.caller();
         let remote = self.ends[managed.callee()].nic.address();
         let qpn = self.ends[caller].qpn;
+        managed.calling_qpn = qpn;
         let call = managed.call(remote, qpn, self.plan.timeout, self.plan.retry_cnt);
         let device = self.ends[caller].nic.device();
         let end = &mut managed.ends[caller];

@@ -106,7 +106,7 @@ impl Pair {
         let caller = managed.caller();
         let [serves, wants] = managed.plan.depths[caller];
         let is = (request.remote, request.remote_qpn, request.service_id);
-        let due = (self.ends[caller].nic.address(), self.ends[caller].qpn, managed.service);
+        let due = (self.ends[caller].nic.address(), managed.calling_qpn, managed.service);
         ensure(is == due, Invariant::Messages, || format!("a REQ says {is:?}, not {due:?}"))?;
         let is = [
             request.initiator_depth,
