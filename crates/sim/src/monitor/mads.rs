@@ -223,3 +223,91 @@ impl MadMonitor {
         })
     }
 }
+
+#[cfg(test)]
+mod tests {
+    use uroce_wire::{Bth, Deth, HeaderWriter, Opcode, Psn, Qpn};
+
+    use super::*;
+
+    const CALLER: [u8; 4] = [10, 0, 0, 1];
+    const CALLED: [u8; 4] = [10, 0, 0, 2];
+
+    /// A packet with a MAD; of a REQ that is sent once more at most.
+    fn packet(attribute: u16, ids: [u32; 2]) -> Vec<u8> {
+        let mut space = [0; 64];
+        let mut headers = HeaderWriter::new(&mut space);
+        headers.put(&Bth::new(Opcode::UD_SEND_ONLY, Qpn::GSI, Psn::new(0))).expect("room");
+        headers.put(&Deth { qkey: 0x8001_0000, src_qpn: Qpn::GSI }).expect("room");
+        let len = headers.len();
+        let mut mad = [0; 256];
+        mad[..4].copy_from_slice(&[1, CLASS_CM, 2, 3]);
+        mad[16..18].copy_from_slice(&attribute.to_be_bytes());
+        mad[HEADER..HEADER + 4].copy_from_slice(&ids[0].to_be_bytes());
+        if attribute == REQ {
+            mad[HEADER + 51] = 1 << 4;
+        } else {
+            mad[HEADER + 4..HEADER + 8].copy_from_slice(&ids[1].to_be_bytes());
+        }
+        [&space[..len], &mad, &[0; 4]].concat()
+    }
+
+    /// A MAD that leaves, and arrives if `arrives`. The rule that it breaks.
+    fn send(
+        monitor: &mut MadMonitor,
+        (now_ns, from, arrives): (u64, [u8; 4], bool),
+        (attribute, ids): (u16, [u32; 2]),
+    ) -> Option<Invariant> {
+        let to = if from == CALLER { CALLED } else { CALLER };
+        let (bytes, coverage) = (packet(attribute, ids), &mut Coverage::default());
+        let parsed = Packet::parse(&bytes).expect("a packet");
+        let sent = monitor.handle_sent(from.into(), to.into(), &parsed, now_ns, coverage);
+        if arrives {
+            monitor.handle_arrived(now_ns, from.into(), to.into(), &parsed);
+        }
+        sent.err().map(|(invariant, _)| invariant)
+    }
+
+    /// A connection of 1 and 2 whose RTU was lost.
+    fn confirmed() -> MadMonitor {
+        let mut monitor = MadMonitor::default();
+        let calls = [(CALLER, REQ, [1, 0]), (CALLED, REP, [2, 1]), (CALLER, RTU, [1, 2])];
+        for (from, attribute, ids) in calls {
+            let arrives = attribute != RTU;
+            assert_eq!(send(&mut monitor, (0, from, arrives), (attribute, ids)), None);
+        }
+        monitor
+    }
+
+    #[test]
+    fn i9_an_answer_to_nothing_is_a_breach() {
+        for (attribute, ids) in [(REP, [2, 1]), (RTU, [1, 2]), (DREP, [1, 2]), (DREQ, [1, 2])] {
+            let mut monitor = MadMonitor::default();
+            let breach = send(&mut monitor, (0, CALLED, true), (attribute, ids));
+            assert_eq!(breach, Some(Invariant::Strangers), "{attribute:#x}");
+        }
+    }
+
+    #[test]
+    fn i6_a_second_name_for_one_req_is_a_breach() {
+        let mut monitor = confirmed();
+        let breach = send(&mut monitor, (1, CALLED, true), (REP, [3, 1]));
+        assert_eq!(breach, Some(Invariant::Messages));
+    }
+
+    #[test]
+    fn i7_a_rep_that_comes_again_draws_an_rtu_at_once() {
+        for (at_ns, breach) in [(5, None), (6, Some(Invariant::Sequence))] {
+            let mut monitor = confirmed();
+            assert_eq!(send(&mut monitor, (5, CALLED, true), (REP, [2, 1])), None);
+            assert_eq!(send(&mut monitor, (at_ns, CALLER, true), (RTU, [1, 2])), breach);
+        }
+    }
+
+    #[test]
+    fn i11_a_req_is_sent_as_often_as_it_says() {
+        let mut monitor = MadMonitor::default();
+        let mut once = || send(&mut monitor, (0, CALLER, true), (REQ, [1, 0]));
+        assert_eq!([once(), once(), once()], [None, None, Some(Invariant::Bounds)]);
+    }
+}

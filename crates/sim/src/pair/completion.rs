@@ -135,7 +135,8 @@ impl Pair {
             WcStatus::WrFlushErr => {
                 let end = &self.ends[index];
                 let is_bad = !end.failed.is_empty() || !end.bad_receives.is_empty();
-                self.is_ending || self.has_mistake || is_bad
+                let has_ended = self.is_ending && !self.must_time_out(index);
+                has_ended || self.has_mistake || is_bad
             }
             status if posted.mistake.is_some_and(|mistake| mistake.status() == status) => true,
             status if self.meets_bad_receive(index, posted, status) => true,

@@ -111,6 +111,14 @@ impl Pair {
         self.end(Restart::Reset, turn)
     }
 
+    /// True if the first request of an end that fails does so because nobody answers: its peer is no more, and nothing
+    /// else has ended its queue pair.
+    pub(super) fn must_time_out(&self, index: usize) -> bool {
+        let (end, peer) = (&self.ends[index], &self.ends[1 - index]);
+        let is_alone = peer.is_lost && matches!(self.phase, Phase::Bereaved { .. });
+        is_alone && self.managed.is_none() && self.is_reliable() && end.overflowed.is_none()
+    }
+
     /// The connection ends without a peer.
     fn end_lost(&mut self, managed: &mut Managed) -> Check {
         managed.note_faults();
