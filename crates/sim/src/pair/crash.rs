@@ -1,6 +1,5 @@
 //! What an end sees whose peer is no more.
 
-use super::managed::Managed;
 use super::restart::Restart;
 use super::{Pair, Phase, Turn};
 use crate::nic::Nic;
@@ -107,7 +106,11 @@ impl Pair {
             "a request to a process that is no more neither succeeds nor fails".to_owned()
         })?;
         turn.coverage.count("an end whose peer is no more");
-        self.with_managed(Pair::end_lost)?;
+        if let Some(managed) = &mut self.managed {
+            managed.note_faults();
+        }
+        // What is left is flushed.
+        self.phase = Phase::Running;
         self.end(Restart::Reset, turn)
     }
 
@@ -117,11 +120,5 @@ impl Pair {
         let (end, peer) = (&self.ends[index], &self.ends[1 - index]);
         let is_alone = peer.is_lost && matches!(self.phase, Phase::Bereaved { .. });
         is_alone && self.managed.is_none() && self.is_reliable() && end.overflowed.is_none()
-    }
-
-    /// The connection ends without a peer.
-    fn end_lost(&mut self, managed: &mut Managed) -> Check {
-        managed.note_faults();
-        Ok(())
     }
 }
