@@ -16,8 +16,9 @@ pub const MAX_SRQ_WR: u32 = 1 << 20;
 pub const MAX_SRQ: u32 = 1 << 16;
 /// Most READ and atomic requests in flight, either way (rxe: 128).
 pub const MAX_RD_ATOMIC: u8 = 128;
-/// Most request PSNs in flight of one QP before the requester waits for an acknowledgement.
-pub const MAX_WINDOW: u32 = 256;
+/// Most request PSNs in flight of one QP before the requester waits for an acknowledgement, unless the path was shown to
+/// hold more (ADR 32).
+pub const SHORT_PATH_WINDOW: u32 = 256;
 /// The request window of a QP that has not lost anything yet, in packets.
 pub const INITIAL_WINDOW: u32 = 64;
 /// The window never shrinks below this: so little overruns no receiver, and less would starve the link
@@ -44,14 +45,28 @@ pub const TAIL_PROBE_NS: u64 = 200_000;
 pub const FIRST_PROBE_SHARE: u64 = 16;
 /// Messages without a completion ask for no ACK while the last one that did left less than this ago (ns).
 pub const ACK_REQUEST_INTERVAL_NS: u64 = 100_000;
-/// Most request payload in flight of one QP, in bytes; a receiver's socket buffer holds about this.
-pub const MAX_WINDOW_BYTES: u64 = 256 * 1024;
+/// Most request payload in flight of one QP on a short path, in bytes; a receiver's socket buffer holds about this.
+pub const SHORT_PATH_WINDOW_BYTES: u64 = 256 * 1024;
+/// Most request payload in flight of one QP on any path, in bytes: 10 Gb/s for 13 ms.
+pub const MAX_WINDOW_BYTES: u64 = 16 * 1024 * 1024;
+/// Most request PSNs in flight of one QP on any path.
+pub const MAX_WINDOW: u32 = 16 * 1024;
+/// A path with a round trip below this (ns) is short: the window of a short path fills 8 Gb/s in that time.
+pub const LONG_PATH_NS: u64 = 250_000;
+/// The shortest round trip of a path is that of the last one or two periods of this length (ns).
+pub const ROUND_TRIP_PERIOD_NS: u64 = 10_000_000_000;
+/// The window of a QP may grow to so many times what was delivered in a round trip: the rest waits in queues.
+pub const WINDOW_PER_PATH: u32 = 2;
 /// Room for the headers, pad and ICRC of a request in a reorder buffer.
 pub const REORDER_HEADERS: usize = 64;
-/// Bytes of a reorder buffer: a window of requests, at any path MTU.
-pub const REORDER_BUFFER_BYTES: usize = MAX_WINDOW as usize * (1024 + REORDER_HEADERS);
-/// Reorder buffers of a device, one for each QP with a gap; further QPs drop what comes behind theirs.
-pub const REORDER_BUFFERS: usize = 64;
+/// Bytes of a block of a reorder buffer: requests of the window of a short path, at any path MTU.
+pub const REORDER_BLOCK_BYTES: usize = SHORT_PATH_WINDOW as usize * (1024 + REORDER_HEADERS);
+/// Most blocks of one reorder buffer: the largest window.
+pub const REORDER_BLOCKS_PER_QP: usize = (MAX_WINDOW / SHORT_PATH_WINDOW) as usize;
+/// Blocks of all reorder buffers of a device. A QP that finds none drops what comes behind its gap.
+pub const REORDER_BLOCKS: usize = 80;
+/// So many of them are kept for QPs that have no block yet.
+pub const REORDER_BLOCKS_RESERVED: usize = REORDER_BLOCKS - REORDER_BLOCKS_PER_QP;
 /// Tail probes to a peer with a reorder buffer: single packets, which are sent sooner than to other peers.
 pub const SELECTIVE_REPEAT_PROBES: u32 = 6;
 /// A tail probe to a peer with a reorder buffer waits this long (ns) beyond two round trips.
@@ -65,9 +80,12 @@ pub const SELECTIVE_REPEAT_MISSES: u32 = 8;
 pub const PEER_DISCARDS_NS: u64 = 10_000_000_000;
 /// A READ work request is sent as READ REQUESTs of at most this many bytes, because nothing but the
 /// request size limits the burst that a responder sends back.
-pub const READ_SPLIT_BYTES: u64 = MAX_WINDOW_BYTES / 2;
-/// An ACK is asked for at least once per this fraction of the window (R82). An ACK costs its sender
-/// about as much as the half of a 64 KiB train, so there are few.
+pub const READ_SPLIT_BYTES: u64 = SHORT_PATH_WINDOW_BYTES / 2;
+/// On a long path a READ REQUEST asks for at most so many times that much, where few are allowed at a time.
+pub const READ_SPLITS_AT_ONCE: u32 = 16;
+/// An ACK is asked for at least once per this fraction of the window (R82), that of a short path if it is larger: as much
+/// leaves at a time when the ACK comes. An ACK costs its sender about as much as the half of a 64 KiB train, so there are
+/// few.
 pub const ACKS_PER_WINDOW: u32 = 2;
 /// Answers to duplicates and errors that a QP may send in one budget period (A9, A26).
 pub const REPLY_BUDGET: u32 = 1024;

@@ -15,6 +15,7 @@ use std::net::IpAddr;
 use std::sync::Arc;
 
 use requester::Requester;
+pub use requester::Window;
 use responder::Responder;
 pub use run::Run;
 pub use state::ModifyQpError;
@@ -156,7 +157,7 @@ impl QueuePair {
     }
 
     /// Bytes, in packets of the path MTU, that are on their way and will be acknowledged, or be asked for
-    /// again after a time. What waits for an acknowledgement without a timeout does not count, nor what the
+    /// again after a time, beyond what a long path holds by itself (ADR 32). What waits for an acknowledgement without a timeout does not count, nor what the
     /// peer has been silent about in spite of all tail probes: that is no longer on its way.
     #[inline]
     pub fn bytes_in_flight(&self) -> u64 {
@@ -167,7 +168,12 @@ impl QueuePair {
         if !counts {
             return 0;
         }
-        u64::from(self.requester.psns().outstanding()) << self.config.mtu_shift()
+        u64::from(self.requester.outstanding_beyond_path()) << self.config.mtu_shift()
+    }
+
+    /// How much may be on its way, and how much is.
+    pub fn window(&self) -> Window {
+        self.requester.window()
     }
 
     /// The address of the peer, if it acknowledges what it gets.
@@ -275,7 +281,7 @@ impl QueuePair {
         if packet.info.is_request() {
             self.responder.handle_request(&self.config, now, arrival, packet, cx);
         } else if packet.info.operation == Operation::Cnp {
-            return note_cnp(packet, cx);
+            return self.note_cnp(now, packet, cx);
         } else {
             if packet.info.operation != Operation::Acknowledge {
                 self.responder.note_congestion(&self.config, now, arrival);
@@ -471,13 +477,14 @@ impl QueuePair {
         }
         sent
     }
-}
 
-/// R13: a CNP has 16 bytes behind the BTH, and no meaning for PSNs.
-fn note_cnp(packet: &Packet<'_>, cx: &mut Context<'_>) {
-    if packet.payload().len() == 16 {
-        cx.counters.rcvd_cnp += 1;
-    } else {
-        cx.counters.drop(DropReason::BadLength);
+    /// R13: a CNP has 16 bytes behind the BTH, and no meaning for PSNs.
+    fn note_cnp(&mut self, now: Instant, packet: &Packet<'_>, cx: &mut Context<'_>) {
+        if packet.payload().len() == 16 {
+            cx.counters.rcvd_cnp += 1;
+            self.requester.note_congestion(&self.config, now);
+        } else {
+            cx.counters.drop(DropReason::BadLength);
+        }
     }
 }

@@ -1,17 +1,24 @@
 //! Reorder buffers: requests that arrived behind a PSN gap wait there until the missing ones come.
 //!
-//! A device has at most `limits::REORDER_BUFFERS`, however many of its queue pairs lose packets at a time: a queue pair
-//! borrows a buffer for as long as it has a gap. A buffer is allocated when it is first needed, and used again from then on.
+//! A buffer consists of blocks, each of which holds the window of a short path; it may hold the largest window. A queue pair borrows one when a packet comes
+//! that belongs there, and gives it back when everything in it has been executed, so that a queue pair on a short path
+//! never has more than two. A device has at most `limits::REORDER_BLOCKS`, however many of its queue pairs lose packets
+//! at a time. A block is allocated when it is first needed, and used again from then on.
 
 use uroce_wire::{Mtu, Psn};
 
 use crate::limits;
 
+/// Most blocks of one buffer.
+const BLOCKS: usize = limits::REORDER_BLOCKS_PER_QP;
+
 /// The reorder buffers of a device.
 #[derive(Debug, Default)]
 pub struct ReorderBuffers {
-    idle: Vec<Box<ReorderBuffer>>,
-    /// Buffers that exist, lent ones included.
+    idle: Vec<Box<Block>>,
+    /// Buffers without a block.
+    empty: Vec<Box<ReorderBuffer>>,
+    /// Blocks that exist, lent ones included.
     made: usize,
 }
 
@@ -21,97 +28,136 @@ impl ReorderBuffers {
         ReorderBuffers::default()
     }
 
-    /// Bytes that the buffers take, lent ones included.
+    /// Bytes that the blocks take, lent ones included.
     pub fn allocated_bytes(&self) -> usize {
-        self.made * limits::REORDER_BUFFER_BYTES
+        self.made * limits::REORDER_BLOCK_BYTES
     }
 
-    /// Buffers that queue pairs have borrowed.
+    /// Blocks that queue pairs have borrowed.
     pub fn lent(&self) -> usize {
         self.made - self.idle.len()
     }
 
-    /// Lends an empty buffer for packets of this path MTU; `None` if all are lent.
-    pub(crate) fn lend(&mut self, mtu: Mtu) -> Option<Box<ReorderBuffer>> {
-        let mut buffer = match self.idle.pop() {
-            Some(buffer) => buffer,
-            None if self.made < limits::REORDER_BUFFERS => {
-                self.made += 1;
-                Box::new(ReorderBuffer::new())
-            }
-            None => return None,
-        };
-        buffer.clear(mtu);
+    /// Lends an empty buffer for packets of this path MTU behind the missing one, `expected`; `None` if all blocks are
+    /// lent.
+    pub(crate) fn lend(&mut self, mtu: Mtu, expected: Psn) -> Option<Box<ReorderBuffer>> {
+        let block = self.lend_block(0)?;
+        let mut buffer = self.empty.pop().unwrap_or_default();
+        buffer.start(mtu, expected);
+        buffer.blocks[0] = Some(block);
         Some(buffer)
     }
 
-    pub(crate) fn give_back(&mut self, buffer: Box<ReorderBuffer>) {
-        debug_assert!(self.idle.len() < self.made, "more buffers come back than were lent");
-        debug_assert!(self.made <= limits::REORDER_BUFFERS, "more buffers than a device may have");
-        self.idle.push(buffer);
+    /// Lends an empty block if more than `reserved` are left.
+    fn lend_block(&mut self, reserved: usize) -> Option<Box<Block>> {
+        if self.lent() + reserved >= limits::REORDER_BLOCKS {
+            return None;
+        }
+        let Some(mut block) = self.idle.pop() else {
+            self.made += 1;
+            return Some(Box::new(Block::new()));
+        };
+        block.slots.fill(RequestSlot::default());
+        Some(block)
+    }
+
+    pub(crate) fn give_back(&mut self, mut buffer: Box<ReorderBuffer>) {
+        self.idle.extend(buffer.blocks.iter_mut().filter_map(Option::take));
+        debug_assert!(self.idle.len() <= self.made, "more blocks come back than were lent");
+        debug_assert!(self.made <= limits::REORDER_BLOCKS, "more blocks than a device may have");
+        self.empty.push(buffer);
     }
 }
 
-/// A request in a [`ReorderBuffer`]; without a length there is none.
+/// A request in a [`Block`]; without a length there is none.
 #[derive(Debug, Clone, Copy, Default)]
 struct RequestSlot {
     psn: Psn,
     length: usize,
 }
 
-/// Packets behind a gap by their PSN, at most `limits::MAX_WINDOW` of them.
+/// The requests of `limits::SHORT_PATH_WINDOW` PSNs at most.
+#[derive(Debug)]
+struct Block {
+    bytes: Box<[u8]>,
+    slots: [RequestSlot; limits::SHORT_PATH_WINDOW as usize],
+}
+
+impl Block {
+    fn new() -> Self {
+        Block {
+            bytes: vec![0; limits::REORDER_BLOCK_BYTES].into_boxed_slice(),
+            slots: [RequestSlot::default(); limits::SHORT_PATH_WINDOW as usize],
+        }
+    }
+}
+
+/// Packets behind a gap by their PSN.
 #[derive(Debug)]
 pub(crate) struct ReorderBuffer {
-    bytes: Box<[u8]>,
-    slots: [RequestSlot; limits::MAX_WINDOW as usize],
-    /// Slots in use, a power of two, and the room of each.
+    /// A ring of blocks, the first of which begins with the PSN `base`.
+    blocks: [Option<Box<Block>>; BLOCKS],
+    first: usize,
+    base: Psn,
+    /// PSNs of a block, a power of two, and the room for each.
     count: usize,
     room: usize,
     /// One past the last PSN that was seen.
-    end: Option<Psn>,
+    end: Psn,
+}
+
+impl Default for ReorderBuffer {
+    fn default() -> Self {
+        ReorderBuffer {
+            blocks: [const { None }; BLOCKS],
+            first: 0,
+            base: Psn::default(),
+            count: 1,
+            room: 0,
+            end: Psn::default(),
+        }
+    }
 }
 
 impl ReorderBuffer {
-    fn new() -> Self {
-        ReorderBuffer {
-            bytes: vec![0; limits::REORDER_BUFFER_BYTES].into_boxed_slice(),
-            slots: [RequestSlot::default(); limits::MAX_WINDOW as usize],
-            count: 0,
-            room: 0,
-            end: None,
-        }
-    }
-
-    fn clear(&mut self, mtu: Mtu) {
-        self.slots.fill(RequestSlot::default());
-        self.count = (limits::MAX_WINDOW_BYTES as usize / mtu.bytes()).min(self.slots.len());
+    fn start(&mut self, mtu: Mtu, expected: Psn) {
+        let window = limits::SHORT_PATH_WINDOW_BYTES as usize / mtu.bytes();
+        self.count = window.min(limits::SHORT_PATH_WINDOW as usize);
         self.room = mtu.bytes() + limits::REORDER_HEADERS;
-        debug_assert!(
-            self.count.is_power_of_two(),
-            "PSNs are divided among slots by their low bits"
-        );
-        debug_assert!(self.count * self.room <= self.bytes.len(), "each slot has its room");
-        self.end = None;
+        (self.first, self.base, self.end) = (0, expected, expected);
     }
 
-    /// Notes that the packet `psn` exists, if it is in reach of the first missing one, `expected`.
+    /// Notes that the packet `psn` exists, if it is in reach of the first missing one, `expected`, or of the last one that
+    /// was seen: packets do not skip more than a block.
     pub(crate) fn note(&mut self, expected: Psn, psn: Psn) -> bool {
-        let ahead = psn.since(expected);
-        let reached = ahead > 0 && (ahead as usize) < self.count;
-        if reached && self.end.is_none_or(|end| psn.since(end) >= 0) {
-            self.end = Some(psn.add(1));
+        let near = |from: Psn| psn.since(from) < self.count as i32;
+        let inside = psn.since(self.base) < (self.count * BLOCKS) as i32;
+        let reached = psn.since(expected) > 0 && (near(expected) || near(self.end)) && inside;
+        if reached && psn.since(self.end) >= 0 {
+            self.end = psn.add(1);
         }
         reached
     }
 
-    /// Copies a packet in reach into the buffer. False if a packet with that PSN is there already, which stays, or
-    /// if this one is too long.
-    pub(crate) fn put(&mut self, psn: Psn, packet: &[u8]) -> bool {
-        let index = psn.get() as usize & (self.count - 1);
+    /// Place of the block of a PSN in the ring, and that of its slot in the block.
+    fn place(&self, psn: Psn) -> (usize, usize) {
+        let ahead = psn.since(self.base).max(0) as usize;
+        ((self.first + ahead / self.count) % BLOCKS, ahead % self.count)
+    }
+
+    /// Copies a packet in reach into the buffer. False if a packet with that PSN is there already, which stays, if this
+    /// one is too long, or if there is no block to borrow from `pool`.
+    pub(crate) fn put(&mut self, psn: Psn, packet: &[u8], pool: &mut ReorderBuffers) -> bool {
+        let (block, index) = self.place(psn);
+        let place = &mut self.blocks[block];
+        if place.is_none() {
+            *place = pool.lend_block(limits::REORDER_BLOCKS_RESERVED);
+        }
+        let Some(block) = place else { return false };
         let at = index * self.room;
-        let slot = &mut self.slots[index];
+        let slot = &mut block.slots[index];
         let taken = slot.length != 0 && slot.psn == psn;
-        let place = self.bytes.get_mut(at..at + packet.len());
+        let place = block.bytes.get_mut(at..at + packet.len());
         let Some(place) = place.filter(|_| !taken && packet.len() <= self.room) else {
             return false;
         };
@@ -122,16 +168,31 @@ impl ReorderBuffer {
 
     /// The packet with this PSN.
     pub(crate) fn get(&self, psn: Psn) -> Option<&[u8]> {
-        let index = psn.get() as usize & (self.count - 1);
-        let slot = self.slots[index];
+        let (block, index) = self.place(psn);
+        let block = self.blocks[block].as_ref()?;
+        let slot = block.slots[index];
         let at = index * self.room;
-        let packet = self.bytes.get(at..at + slot.length)?;
+        let packet = block.bytes.get(at..at + slot.length)?;
         (slot.length != 0 && slot.psn == psn).then_some(packet)
     }
 
     /// True if a packet with this PSN or a later one was seen.
     pub(crate) fn reaches(&self, psn: Psn) -> bool {
-        self.end.is_some_and(|end| end.since(psn) > 0)
+        self.end.since(psn) > 0
+    }
+
+    /// Gives back the blocks before the one of the packet that is missing now.
+    pub(crate) fn pass(&mut self, expected: Psn, pool: &mut ReorderBuffers) {
+        for _ in 0..BLOCKS {
+            if expected.since(self.base) < self.count as i32 {
+                return;
+            }
+            pool.idle.extend(self.blocks[self.first].take());
+            self.first = (self.first + 1) % BLOCKS;
+            self.base = self.base.add(self.count as u32);
+        }
+        // There is nothing left in it.
+        self.base = expected;
     }
 }
 
@@ -139,27 +200,30 @@ impl ReorderBuffer {
 mod tests {
     use super::*;
 
+    const FAR: u32 = 0xff_ffc0;
+
     fn psn(number: u32) -> Psn {
         Psn::new(number)
     }
 
-    fn buffer(mtu: Mtu) -> Box<ReorderBuffer> {
-        ReorderBuffers::new().lend(mtu).unwrap()
+    fn block_of(mtu: Mtu) -> u32 {
+        (limits::SHORT_PATH_WINDOW_BYTES as usize / mtu.bytes()).min(256) as u32
     }
 
     #[test]
-    fn every_packet_of_a_window_has_a_place_of_its_own() {
+    fn every_packet_of_a_short_window_has_a_place_of_its_own_in_one_block() {
         for mtu in Mtu::ALL {
-            let mut buffer = buffer(mtu);
-            let window = (limits::MAX_WINDOW_BYTES as usize / mtu.bytes()).min(256) as u32;
-            let expected = psn(0xff_ffc0);
+            let mut pool = ReorderBuffers::new();
+            let expected = psn(FAR);
+            let mut buffer = pool.lend(mtu, expected).unwrap();
+            let window = block_of(mtu);
             assert!(!buffer.note(expected, expected), "what is expected is not behind a gap");
+            assert!(!buffer.note(expected, expected.add(window)));
             for ahead in 1..window {
                 let packet = vec![ahead as u8; mtu.bytes() + limits::REORDER_HEADERS];
                 let at = expected.add(ahead);
-                assert!(buffer.note(expected, at) && buffer.put(at, &packet), "{mtu} {ahead}");
+                assert!(buffer.note(expected, at) && buffer.put(at, &packet, &mut pool), "{mtu}");
             }
-            assert!(!buffer.note(expected, expected.add(window)));
             for ahead in 1..window {
                 let packet = buffer.get(expected.add(ahead)).unwrap();
                 assert_eq!((packet[0], packet.len()), (ahead as u8, mtu.bytes() + 64));
@@ -167,36 +231,76 @@ mod tests {
             assert!(buffer.get(expected).is_none());
             assert!(buffer.reaches(expected.add(window - 1)));
             assert!(!buffer.reaches(expected.add(window)));
+            assert_eq!(pool.lent(), 1);
         }
     }
 
     #[test]
-    fn the_first_packet_of_a_psn_stays_and_a_place_is_used_again() {
-        let mut buffer = buffer(Mtu::M256);
-        assert!(buffer.put(psn(5), b"first"));
-        assert!(!buffer.put(psn(5), b"second"));
-        assert_eq!(buffer.get(psn(5)), Some(&b"first"[..]));
-        assert!(buffer.put(psn(5 + 256), b"a window later"));
-        assert_eq!((buffer.get(psn(5)), buffer.get(psn(261)).map(<[u8]>::len)), (None, Some(14)));
-        assert!(!buffer.put(psn(7), &[0; 256 + limits::REORDER_HEADERS + 1]), "too long");
+    fn the_largest_window_takes_the_blocks_that_one_may_have_and_no_more() {
+        for mtu in Mtu::ALL {
+            let mut pool = ReorderBuffers::new();
+            let expected = psn(FAR);
+            let mut buffer = pool.lend(mtu, expected).unwrap();
+            let window = block_of(mtu) * BLOCKS as u32;
+            let bytes = u64::from(window) * mtu.bytes() as u64;
+            assert!(window == limits::MAX_WINDOW || bytes == limits::MAX_WINDOW_BYTES, "{mtu}");
+            for ahead in 1..2 * window {
+                let at = expected.add(ahead);
+                let kept =
+                    buffer.note(expected, at) && buffer.put(at, &[ahead as u8; 9], &mut pool);
+                assert_eq!(kept, ahead < window, "{mtu} {ahead}");
+            }
+            assert_eq!(pool.lent(), BLOCKS);
+            assert!((1..window).all(|ahead| buffer.get(expected.add(ahead)).is_some()));
+            // Others still find a block, though not a second one.
+            let mut others: Vec<_> = (0..limits::REORDER_BLOCKS_RESERVED)
+                .map(|_| pool.lend(mtu, expected).unwrap())
+                .collect();
+            let far = expected.add(block_of(mtu));
+            assert!(!others[0].put(far, b"x", &mut pool) && pool.lend(mtu, expected).is_none());
+            pool.give_back(buffer);
+            assert!(others[0].put(far, b"x", &mut pool));
+            others.into_iter().for_each(|other| pool.give_back(other));
+            assert_eq!(pool.lent(), 0);
+        }
     }
 
     #[test]
-    fn a_device_has_so_many_buffers_and_they_come_back_empty() {
-        let mut buffers = ReorderBuffers::new();
-        assert_eq!(buffers.allocated_bytes(), 0);
-        let mut lent: Vec<_> =
-            (0..limits::REORDER_BUFFERS).map(|_| buffers.lend(Mtu::M1024).unwrap()).collect();
-        assert!(buffers.lend(Mtu::M1024).is_none());
-        let mut one = lent.pop().unwrap();
-        assert!(one.note(psn(0), psn(1)) && one.put(psn(1), b"x"));
-        buffers.give_back(one);
-        assert_eq!(buffers.lent(), limits::REORDER_BUFFERS - 1);
-        let again = buffers.lend(Mtu::M256).unwrap();
-        assert!(again.get(psn(1)).is_none() && !again.reaches(psn(1)));
-        assert_eq!(
-            buffers.allocated_bytes(),
-            limits::REORDER_BUFFERS * limits::REORDER_BUFFER_BYTES
-        );
+    fn blocks_are_given_back_as_the_gap_moves_on() {
+        let mut pool = ReorderBuffers::new();
+        let mut expected = psn(FAR);
+        let mut buffer = pool.lend(Mtu::M1024, expected).unwrap();
+        for round in 0..100_000u32 {
+            let at = expected.add(200);
+            assert!(buffer.note(expected, at) && buffer.put(at, &round.to_be_bytes(), &mut pool));
+            expected = expected.add(199);
+            buffer.pass(expected, &mut pool);
+            assert_eq!(buffer.get(at), Some(&round.to_be_bytes()[..]));
+            expected = expected.add(1);
+            assert!(pool.lent() <= 2);
+        }
+        assert_eq!(pool.made, 2);
+        // What is expected may skip any number of PSNs.
+        expected = expected.add(1 << 22);
+        buffer.pass(expected, &mut pool);
+        assert_eq!(pool.lent(), 0);
+        assert!(!buffer.reaches(expected));
+        assert!(buffer.note(expected, expected.add(255)));
+        assert!(buffer.put(expected.add(255), b"x", &mut pool));
+    }
+
+    #[test]
+    fn the_first_packet_of_a_psn_stays_and_a_block_is_used_again() {
+        let mut pool = ReorderBuffers::new();
+        let mut buffer = pool.lend(Mtu::M256, psn(4)).unwrap();
+        assert!(buffer.put(psn(5), b"first", &mut pool));
+        assert!(!buffer.put(psn(5), b"second", &mut pool));
+        assert_eq!(buffer.get(psn(5)), Some(&b"first"[..]));
+        let long = [0; 256 + limits::REORDER_HEADERS + 1];
+        assert!(!buffer.put(psn(7), &long, &mut pool), "too long");
+        pool.give_back(buffer);
+        let again = pool.lend(Mtu::M1024, psn(4)).unwrap();
+        assert!(again.get(psn(5)).is_none() && !again.reaches(psn(4)));
+        assert_eq!(pool.allocated_bytes(), limits::REORDER_BLOCK_BYTES);
     }
 }

@@ -5,6 +5,7 @@ mod emit;
 mod fast_path;
 mod go_back_n;
 pub(crate) mod invariants;
+mod path_capacity;
 mod placement;
 mod read_split;
 mod scoreboard;
@@ -38,6 +39,17 @@ use crate::wr::{PostError, SendWr};
 struct ReadSlot {
     first: Psn,
     last: Psn,
+}
+
+/// How much a queue pair may have on its way to a peer that acknowledges, in packets.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub struct Window {
+    /// Most packets.
+    pub packets: u32,
+    /// Packets that are on their way.
+    pub outstanding: u32,
+    /// What the path holds by itself (ADR 32); 0 on a short path.
+    pub path: u32,
 }
 
 /// State of the requester of one QP.
@@ -109,15 +121,15 @@ impl Requester {
     /// One of the next `packets` packets has to ask for an ACK, wherever in their messages they are; if they leave
     /// together, the last does.
     #[inline]
-    fn wants_ack_within(&self, config: &QpConfig, packets: u32) -> bool {
-        let window = self.window.packets(config.mtu_shift());
-        self.ack_requests.is_due(packets, self.psns.outstanding(), window)
+    fn wants_ack_within(&self, packets: u32) -> bool {
+        self.ack_requests.is_due(packets, self.psns.outstanding(), self.window.packets())
     }
 
     /// Starts the local ACK timer if it does not run.
     pub(crate) fn arm_ack_timer(&mut self, config: &QpConfig, now: Instant) {
         self.tail_probe.arm(now, &self.selective_repeat, config.attr.timeout);
         if self.ack_timer.deadline().is_none() {
+            self.window.note_start(now, config.mtu_shift());
             self.restart_ack_timer(config, now);
         }
     }
@@ -178,6 +190,28 @@ impl Requester {
         self.tail_probe.forget_sample();
         self.selective_repeat.reset();
         self.reads.clear();
+    }
+
+    /// The path may be another one, with this path MTU.
+    pub(crate) fn start_path(&mut self, mtu_shift: u32) {
+        self.window.start_path(mtu_shift);
+    }
+
+    /// PSNs in flight beyond those that the path itself holds.
+    #[inline]
+    pub(crate) fn outstanding_beyond_path(&self) -> u32 {
+        self.psns.outstanding().saturating_sub(self.window.path_packets())
+    }
+
+    /// How much may be on its way, and how much is.
+    pub(crate) fn window(&self) -> Window {
+        let (packets, path) = (self.window.packets(), self.window.path_packets());
+        Window { packets, outstanding: self.psns.outstanding(), path }
+    }
+
+    /// A CNP has come.
+    pub(crate) fn note_congestion(&mut self, config: &QpConfig, now: Instant) {
+        self.window.note_congestion(now, config.mtu_shift());
     }
 
     pub(crate) fn set_retries(&mut self, retry_cnt: u8, rnr_retry: u8) {

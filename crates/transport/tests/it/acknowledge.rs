@@ -299,7 +299,7 @@ fn r82_acks_are_asked_for_often_enough_to_keep_the_window_open() {
     assert_eq!(asks.len(), 300);
     assert!(asks[99] && asks[199] && asks[299], "the end of each message");
     // The window grows meanwhile.
-    let share = (limits::MAX_WINDOW / limits::ACKS_PER_WINDOW) as usize;
+    let share = (limits::SHORT_PATH_WINDOW / limits::ACKS_PER_WINDOW) as usize;
     for run in asks.split(|ask| *ask) {
         assert!(run.len() < share, "{} packets without asking", run.len());
     }

@@ -10,6 +10,7 @@ mod fast_path;
 mod flush_queues;
 mod harness;
 mod hostile;
+mod long_path;
 mod lost_trains;
 mod random_loss;
 mod rc_operations;

@@ -262,8 +262,8 @@ fn r25_a_read_of_2_gib_takes_its_psns_and_announces_them_in_pieces() {
     pair.run_for(1_000);
     let seen = pair.seen(0, "READ");
     assert_eq!(seen.len(), 1, "the first window holds one piece");
-    assert_eq!(seen[0].packet().reth().unwrap().length, 256 * limits::MAX_WINDOW / 2);
-    assert_eq!(pair.nodes[0].qp.attr().sq_psn, 0x100 + limits::MAX_WINDOW / 2);
+    assert_eq!(seen[0].packet().reth().unwrap().length, 256 * limits::SHORT_PATH_WINDOW / 2);
+    assert_eq!(pair.nodes[0].qp.attr().sq_psn, 0x100 + limits::SHORT_PATH_WINDOW / 2);
 }
 
 #[test]

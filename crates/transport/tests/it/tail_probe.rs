@@ -177,7 +177,7 @@ fn r154_a_silent_peer_finds_one_window_and_single_probes_before_the_timeout() {
         let start = pair.now;
         pair.run_for(500 * MS);
         let bursts = bursts(&pair, start);
-        assert_eq!(bursts[0], (0, limits::MAX_WINDOW as usize));
+        assert_eq!(bursts[0], (0, limits::SHORT_PATH_WINDOW as usize));
         assert_eq!(bursts.len(), 1 + limits::TAIL_PROBES as usize);
         assert!(bursts[1..].iter().all(|(_, count)| *count == 1), "{bursts:?}");
         assert_eq!(pair.nodes[0].qp.bytes_in_flight(), 0, "nothing of it is on its way any more");

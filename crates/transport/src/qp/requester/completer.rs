@@ -66,7 +66,7 @@ impl Requester {
                 }
                 Some(_) => self.handle_implied_nak(config, now, psn.add(1)),
                 None if self.selective_repeat.is_under_way() => {
-                    self.check_selective_repeat(now, cx)
+                    self.check_selective_repeat(config, now, cx)
                 }
                 None => {}
             },
@@ -125,9 +125,12 @@ impl Requester {
         // R75: progress refills the retry counters.
         self.ack_timer.note_progress();
         self.rnr_wait.note_progress();
-        self.window.note_progress(count);
+        let in_order = !self.selective_repeat.is_under_way();
+        self.window.note_progress(count, now, in_order, config.mtu_shift());
         self.selective_repeat.note_progress(self.psns.una(), now);
-        self.tail_probe.note_progress(self.psns.una(), now);
+        if let Some(sample) = self.tail_probe.note_progress(self.psns.una(), now) {
+            self.window.note_round_trip(sample, now, config.mtu_shift());
+        }
         if self.psns.next().since(self.psns.una()) < 0 {
             // What was about to be sent again has been acknowledged meanwhile.
             self.send_queue.point_at(self.psns.una());

@@ -105,14 +105,14 @@ impl Requester {
     ) -> Option<Transmit> {
         let wqe = self.send_queue.current()?;
         let sge = wqe.only_sge().filter(|_| is_small(config, wqe))?;
-        if !self.window.has_room(self.psns.outstanding(), 1, config.mtu_shift()) {
+        if !self.window.has_room(self.psns.outstanding(), 1) {
             return None;
         }
         let (length, psn) = (wqe.length as usize, self.psns.next());
         let (pad, mut start) = (pad_of(length), Bth::LEN);
         let mut bth = Bth::new(Opcode::RC_SEND_ONLY, config.peer_qpn(), psn);
         bth.pad = pad as u8;
-        bth.ack_req = !self.ack_requests.spares(config, wqe) || self.wants_ack_within(config, 1);
+        bth.ack_req = !self.ack_requests.spares(config, wqe) || self.wants_ack_within(1);
         if let SendOp::Write { va, rkey } = wqe.op {
             bth.opcode = Opcode::RC_WRITE_ONLY;
             Reth { va, rkey: rkey.0, length: length as u32 }.write(out.get_mut(Bth::LEN..)?)?;
@@ -153,11 +153,11 @@ impl Requester {
         if middle.left == 0 || middle.psn != self.psns.next() {
             return None;
         }
-        if reliable && !self.window.has_room(self.psns.outstanding(), 1, config.mtu_shift()) {
+        if reliable && !self.window.has_room(self.psns.outstanding(), 1) {
             return None;
         }
         let mut bth = Bth::new(middle.opcode, config.peer_qpn(), middle.psn);
-        bth.ack_req = reliable && self.wants_ack_within(config, 1);
+        bth.ack_req = reliable && self.wants_ack_within(1);
         let mut writer = HeaderWriter::new(out);
         writer.put(&bth)?;
         if config.init.qp_type == QpType::XrcIni {
@@ -204,7 +204,7 @@ impl Requester {
         let middle = self.middle.as_ref()?;
         let usual = self.awake && self.is_plain_in_order(config) && middle.psn == self.psns.next();
         let packets = middle.left.min(most);
-        let window = self.window.packets(config.mtu_shift());
+        let window = self.window.packets();
         let packets = packets.min(window.saturating_sub(self.psns.outstanding()));
         if !usual || packets < 2 {
             return None;
@@ -217,7 +217,7 @@ impl Requester {
             return None;
         }
         let mut bth = Bth::new(middle.opcode, config.peer_qpn(), middle.psn);
-        bth.ack_req = self.wants_ack_within(config, packets);
+        bth.ack_req = self.wants_ack_within(packets);
         let origin = Origin::Request { pd: config.init.pd, from };
         Run::new(&bth, packets, config.mtu() as usize, origin, config.path())
     }

@@ -77,7 +77,7 @@ impl Requester {
             self.retransmit_oldest(run, true);
             return self.window.note_single_loss();
         }
-        self.window.note_loss();
+        self.window.note_going_back(config.mtu_shift());
         self.retransmission = Retransmission::SequenceNak;
         self.go_back_to(psn, cx);
     }
@@ -152,7 +152,7 @@ impl Requester {
             return self.fail_oldest_send(config, WcStatus::RetryExcErr, cause, cx);
         }
         self.doubts.note_silence(self.psns.outstanding(), self.reads.is_empty());
-        self.window.note_silence();
+        self.window.note_silence(config.mtu_shift());
         self.retransmission = Retransmission::AckTimeout;
         self.go_back_to(self.psns.una(), cx);
     }

@@ -68,7 +68,7 @@ impl Responded<'_> {
         if length as u64 != due {
             return Err("it does not have the length that was asked for");
         }
-        let ends = wqe.last_of_request(psn, mtu) == psn;
+        let ends = wqe.last_of_request(psn) == psn;
         if packet.info.ends() == ends {
             return Ok(());
         }

@@ -45,7 +45,7 @@ const fn cheapest(mtu: usize) -> u32 {
 /// So few that two requests are in flight at a time.
 const fn most(mtu: usize) -> u32 {
     let by_bytes = (limits::READ_SPLIT_BYTES / mtu as u64) as u32;
-    let half = limits::MAX_WINDOW / 2;
+    let half = limits::SHORT_PATH_WINDOW / 2;
     if by_bytes < half { by_bytes } else { half }
 }
 
@@ -69,7 +69,10 @@ mod tests {
         for mtu in Mtu::ALL {
             let pair = 2 * read_split(mtu);
             let bytes = u64::from(pair) * mtu.bytes() as u64;
-            assert!(pair <= limits::MAX_WINDOW && bytes <= limits::MAX_WINDOW_BYTES, "{mtu}");
+            assert!(
+                pair <= limits::SHORT_PATH_WINDOW && bytes <= limits::SHORT_PATH_WINDOW_BYTES,
+                "{mtu}"
+            );
         }
     }
 }

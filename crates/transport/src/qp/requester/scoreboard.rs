@@ -5,20 +5,67 @@
 //! PSNs, as TCP notes what was acknowledged selectively (RFC 6675 calls it the scoreboard). Requests complete in
 //! order all the same, each when all of its bytes are there.
 
-use uroce_wire::{Mtu, Psn};
+use uroce_wire::Psn;
 
 use super::send_queue::{SendQueue, SendWqe};
 use super::send_window::PsnWindow;
 use crate::limits;
 use crate::retransmission::Retransmission;
 
-const WORDS: usize = limits::MAX_WINDOW as usize / 64;
+const WORDS: usize = limits::SHORT_PATH_WINDOW as usize / 64;
+
+/// A bit for each PSN of a window: of a short path, or once a response came from further away, of the largest one.
+#[derive(Debug, Default)]
+struct Bits {
+    short: [u64; WORDS],
+    wide: Box<[u64]>,
+}
+
+impl Bits {
+    /// PSNs that there are bits for, a power of two.
+    fn psns(&self) -> u32 {
+        limits::SHORT_PATH_WINDOW.max(64 * self.wide.len() as u32)
+    }
+
+    /// Word and bit of a PSN.
+    fn place(&self, psn: Psn) -> (usize, u64) {
+        let index = psn.get() & (self.psns() - 1);
+        ((index / 64) as usize, 1 << (index % 64))
+    }
+
+    fn has(&self, psn: Psn) -> bool {
+        let (word, bit) = self.place(psn);
+        let words = if self.wide.is_empty() { &self.short[..] } else { &self.wide };
+        words[word] & bit != 0
+    }
+
+    fn put(&mut self, psn: Psn, value: bool) {
+        let (word, bit) = self.place(psn);
+        let words = if self.wide.is_empty() { &mut self.short[..] } else { &mut self.wide };
+        words[word] = if value { words[word] | bit } else { words[word] & !bit };
+    }
+
+    /// Makes room for the largest window, of which `una` is the oldest PSN.
+    #[cold]
+    fn widen(&mut self, una: Psn) {
+        let wide = vec![0; limits::MAX_WINDOW as usize / 64].into_boxed_slice();
+        let wide = Bits { wide, ..Bits::default() };
+        let old = std::mem::replace(self, wide);
+        let psns = (0..old.psns()).map(|ahead| una.add(ahead));
+        psns.filter(|psn| old.has(*psn)).for_each(|psn| self.put(psn, true));
+    }
+
+    fn clear(&mut self) {
+        self.short = [0; WORDS];
+        self.wide.fill(0);
+    }
+}
 
 /// Which responses were taken in though earlier ones are missing.
 #[derive(Debug, Default)]
 pub(crate) struct Scoreboard {
     /// By PSN, for a window of them behind the oldest missing one.
-    placed: [u64; WORDS],
+    placed: Bits,
     /// One past the last PSN that the peer is known to have answered. None: no response is known to be missing.
     answered: Option<Psn>,
     /// Missing responses before this one were asked for again.
@@ -29,27 +76,35 @@ pub(crate) struct Scoreboard {
     repeats: bool,
 }
 
-/// Word and bit of a PSN.
-fn place(psn: Psn) -> (usize, u64) {
-    let index = psn.get() as usize % limits::MAX_WINDOW as usize;
-    (index / 64, 1 << (index % 64))
-}
-
 impl Scoreboard {
     /// True if the response was taken in before its turn.
     fn has(&self, psn: Psn) -> bool {
-        let (word, bit) = place(psn);
-        self.placed[word] & bit != 0
+        self.placed.has(psn)
     }
 
     pub(super) fn set(&mut self, psn: Psn) {
-        let (word, bit) = place(psn);
-        self.placed[word] |= bit;
+        self.placed.put(psn, true);
     }
 
     pub(super) fn clear(&mut self, psn: Psn) {
-        let (word, bit) = place(psn);
-        self.placed[word] &= !bit;
+        self.placed.put(psn, false);
+    }
+
+    /// True if there is a place for a response to `psn` while `una` is missing. Room for those of a long path is made when
+    /// the first of them comes.
+    pub(super) fn reach(&mut self, una: Psn, psn: Psn) -> bool {
+        let ahead = psn.since(una) as u32;
+        if ahead >= self.placed.psns() && self.placed.wide.is_empty() {
+            self.placed.widen(una);
+        }
+        ahead < self.placed.psns()
+    }
+
+    /// Nothing is known to be missing.
+    pub(super) fn reset(&mut self) {
+        self.placed.clear();
+        let placed = std::mem::take(&mut self.placed);
+        *self = Scoreboard { placed, ..Scoreboard::default() };
     }
 
     /// One past the last PSN that is known to be answered, if a response before it is missing.
@@ -119,8 +174,8 @@ impl Scoreboard {
     }
 
     /// The last PSN that a READ REQUEST at `psn` asks for: the end of its part of the READ or of the gap.
-    pub(super) fn last_of_request(&self, wqe: &SendWqe, psn: Psn, mtu: Mtu) -> Psn {
-        self.last_missing(psn, wqe.last_of_request(psn, mtu))
+    pub(super) fn last_of_request(&self, wqe: &SendWqe, psn: Psn) -> Psn {
+        self.last_missing(psn, wqe.last_of_request(psn))
     }
 
     /// All responses that are known to be missing are to be asked for again, or that of the oldest request.
@@ -156,7 +211,7 @@ impl Scoreboard {
     /// Everything before `una` is done with.
     pub(super) fn pass(&mut self, una: Psn) {
         if self.answered.is_some_and(|end| una.since(end) >= 0) {
-            *self = Scoreboard::default();
+            self.reset();
         }
     }
 

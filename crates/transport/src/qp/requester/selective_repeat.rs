@@ -138,7 +138,7 @@ impl SelectiveRepeat {
 
     /// Nothing is on its way any more.
     pub(super) fn reset(&mut self) {
-        self.responses = Scoreboard::default();
+        self.responses.reset();
         self.forget();
     }
 
@@ -278,7 +278,7 @@ impl Requester {
         let wqe = *self.send_queue.get(index).filter(|wqe| wqe.may_be_reordered())?;
         let ends = Segment::of(&wqe, psn, config.mtu()).ends();
         let before = psn.since(self.psns.una()).max(0) as u32;
-        let window = self.window.packets(config.mtu_shift());
+        let window = self.window.packets();
         let ack_req = last || ends || AckRequests::is_due_alone(before, window);
         match self.write_packet(config, &wqe, psn, ack_req, out, cx) {
             Ok(transmit) => {
@@ -294,7 +294,12 @@ impl Requester {
     /// An ACK has come. If it covers what was sent out of turn and nothing behind it, the peer had
     /// not kept the rest.
     #[inline(never)]
-    pub(crate) fn check_selective_repeat(&mut self, now: Instant, cx: &mut Context<'_>) {
+    pub(crate) fn check_selective_repeat(
+        &mut self,
+        config: &QpConfig,
+        now: Instant,
+        cx: &mut Context<'_>,
+    ) {
         let una = self.psns.una();
         if self.selective_repeat.end != Some(una) {
             return;
@@ -306,7 +311,7 @@ impl Requester {
         if self.send_queue.oldest_may_be_reordered() {
             self.selective_repeat.note_miss(now);
         }
-        self.window.note_loss();
+        self.window.note_going_back(config.mtu_shift());
         self.retransmission = Retransmission::SequenceNak;
         self.go_back_to(una, cx);
     }
@@ -329,7 +334,7 @@ impl Requester {
         cx: &mut Context<'_>,
     ) {
         let psn = packet.bth.psn;
-        let near = (psn.since(self.psns.una()) as u32) < limits::MAX_WINDOW;
+        let near = self.selective_repeat.responses.reach(self.psns.una(), psn);
         let index = if near { self.send_queue.index_of(psn) } else { None };
         let missing = &self.selective_repeat.responses;
         let placed = match index.and_then(|index| self.send_queue.get(index)) {
@@ -386,7 +391,7 @@ impl Requester {
                 return;
             };
             let last = match wqe.op.is_read() {
-                true => wqe.last_of_request(psn, config.attr.path_mtu),
+                true => wqe.last_of_request(psn),
                 false => wqe.last_psn(),
             };
             let whole = end.since(last) > 0;
@@ -410,7 +415,7 @@ impl Requester {
             let una = self.psns.una();
             let Some(wqe) = self.send_queue.front() else { break };
             let left = wqe.last_psn().since(una).max(0) as u32 + 1;
-            let run = self.selective_repeat.responses.run(una, left.min(limits::MAX_WINDOW));
+            let run = self.selective_repeat.responses.run(una, left.min(limits::SHORT_PATH_WINDOW));
             if run == 0 {
                 break;
             }
@@ -439,12 +444,12 @@ impl Requester {
         let index = self.send_queue.index_of(psn)?;
         let wqe = *self.send_queue.get(index)?;
         let responses = &mut self.selective_repeat.responses;
-        let last = responses.last_of_request(&wqe, psn, config.attr.path_mtu);
+        let last = responses.last_of_request(&wqe, psn);
         let again = responses.ask_up_to(last);
         self.selective_repeat.note_responses();
         let ends = Segment::of(&wqe, psn, config.mtu()).ends();
         let before = psn.since(self.psns.una()).max(0) as u32;
-        let window = self.window.packets(config.mtu_shift());
+        let window = self.window.packets();
         let ack_req = ends || self.ack_requests.is_due(1, before, window);
         match self.write_packet(config, &wqe, psn, ack_req, out, cx) {
             Ok(transmit) => {

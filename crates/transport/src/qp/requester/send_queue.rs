@@ -5,7 +5,6 @@ use std::collections::VecDeque;
 use uroce_memory::Sge;
 use uroce_wire::{Mtu, Psn};
 
-use super::read_split::read_split;
 use crate::attr::QpCaps;
 use crate::limits;
 use crate::wc::WcOpcode;
@@ -33,6 +32,8 @@ pub(crate) struct SendWqe {
     pub(crate) numbered: bool,
     pub(crate) first_psn: Psn,
     pub(crate) psn_count: u32,
+    /// PSNs of each READ REQUEST of a READ but the last.
+    pub(super) read_split: u32,
     /// Nothing more is expected for it; it completes when it is the oldest.
     pub(crate) done: bool,
 }
@@ -71,13 +72,12 @@ impl SendWqe {
 
     /// The last PSN of the READ REQUEST that `psn` belongs to; of others that PSN. A READ is split at fixed places, so that
     /// a request sent again stays inside the one it repeats (R58).
-    pub(super) fn last_of_request(&self, psn: Psn, mtu: Mtu) -> Psn {
+    pub(super) fn last_of_request(&self, psn: Psn) -> Psn {
         if !self.op.is_read() {
             return psn;
         }
         let index = psn.since(self.first_psn).max(0) as u32;
-        let split = read_split(mtu);
-        let last = index - index % split + split - 1;
+        let last = index - index % self.read_split + self.read_split - 1;
         self.first_psn.add(last.min(self.psn_count.saturating_sub(1)))
     }
 
@@ -93,7 +93,7 @@ impl SendWqe {
         let offset = u64::try_from(first.since(self.first_psn)).ok()? * mtu.bytes() as u64;
         let rest = u64::from(sge.length).min(self.length).checked_sub(offset)?;
         let length = u32::try_from(length).ok()?;
-        let inside = self.last_of_request(first, mtu).since(last) > 0 && u64::from(length) <= rest;
+        let inside = self.last_of_request(first).since(last) > 0 && u64::from(length) <= rest;
         let addr = sge.addr.checked_add(offset)?;
         inside.then_some(Sge { addr, length, lkey: sge.lkey })
     }
@@ -262,10 +262,11 @@ impl SendQueue {
         self.wqes.iter().position(|wqe| wqe.has_psn(psn))
     }
 
-    /// Gives the request at `index` its PSNs from `first` on if it has none yet.
-    pub(super) fn number(&mut self, index: usize, first: Psn, mtu: u64) {
+    /// Gives the request at `index` its PSNs from `first` on if it has none yet; `read_split` of them to a READ REQUEST.
+    pub(super) fn number(&mut self, index: usize, first: Psn, mtu: u64, read_split: u32) {
         if let Some(wqe) = self.wqes.get_mut(index).filter(|wqe| !wqe.numbered) {
             wqe.set_psns(first, wqe.psns_needed(mtu));
+            wqe.read_split = read_split.max(1);
         }
     }
 
@@ -321,6 +322,7 @@ impl SendQueue {
             numbered: false,
             first_psn: Psn::new(0),
             psn_count: 0,
+            read_split: 1,
             done: false,
         });
         Ok(())

@@ -3,10 +3,12 @@
 use uroce_memory::mutation::mutated;
 use uroce_wire::Psn;
 
+use super::path_capacity::{PathCapacity, RoundTrip};
 use super::segment::carries_payload;
 use super::send_queue::SendWqe;
 use crate::limits;
 use crate::qp::config::QpConfig;
+use crate::time::Instant;
 
 /// The PSNs of a requester: `una <= next <= next_new`. Everything before `una` is acknowledged, `next` goes out next,
 /// `next_new` was never sent. `next < next_new` while packets are being sent again.
@@ -107,48 +109,116 @@ impl PsnWindow {
 #[derive(Debug)]
 pub(super) struct CongestionWindow {
     packets: u32,
+    /// It does not grow beyond this: the window of a short path, or a multiple of what the path has been shown to hold.
+    limit: u32,
     /// PSNs acknowledged since the window last grew (congestion avoidance).
     acked_since_growth: u32,
     /// Nothing was lost yet, and the window doubles in each round trip.
     slow_start: bool,
+    /// When a CNP last made it smaller.
+    cut_at: Option<Instant>,
+    path: PathCapacity,
 }
 
 impl Default for CongestionWindow {
     fn default() -> Self {
-        let packets = limits::INITIAL_WINDOW;
-        CongestionWindow { packets, acked_since_growth: 0, slow_start: true }
+        CongestionWindow {
+            packets: limits::INITIAL_WINDOW,
+            limit: limits::SHORT_PATH_WINDOW,
+            acked_since_growth: 0,
+            slow_start: true,
+            cut_at: None,
+            path: PathCapacity::default(),
+        }
     }
 }
 
 impl CongestionWindow {
-    /// Its size in packets of so many bytes, as a power of two.
+    /// Its size in packets.
     #[inline]
-    pub(super) fn packets(&self, mtu_shift: u32) -> u32 {
-        self.packets.min((limits::MAX_WINDOW_BYTES >> mtu_shift) as u32)
+    pub(super) fn packets(&self) -> u32 {
+        self.packets.min(self.limit)
     }
 
     /// May a request with `want` PSNs go out behind `outstanding`? One always may when nothing is in flight.
     #[inline]
-    pub(super) fn has_room(&self, outstanding: u32, want: u32, mtu_shift: u32) -> bool {
-        outstanding == 0 || outstanding + want <= self.packets(mtu_shift)
+    pub(super) fn has_room(&self, outstanding: u32, want: u32) -> bool {
+        outstanding == 0 || outstanding + want <= self.packets()
     }
 
-    /// The size of a window that has lost nothing.
-    pub(super) fn widest(mtu_shift: u32) -> u32 {
+    /// The size of a window that has lost nothing on a short path, in packets of so many bytes, as a power of two.
+    pub(super) fn of_short_path(mtu_shift: u32) -> u32 {
+        limits::SHORT_PATH_WINDOW.min((limits::SHORT_PATH_WINDOW_BYTES >> mtu_shift) as u32)
+    }
+
+    /// The largest window, in the same packets.
+    fn largest(mtu_shift: u32) -> u32 {
         limits::MAX_WINDOW.min((limits::MAX_WINDOW_BYTES >> mtu_shift) as u32)
     }
 
-    /// So many packets more are acknowledged. Until something is lost the window doubles in each round, afterwards it
-    /// grows slowly.
-    pub(super) fn note_progress(&mut self, acknowledged: u32) {
-        if self.slow_start {
-            self.packets = self.packets.saturating_add(acknowledged).min(limits::MAX_WINDOW);
-            return;
+    /// What the path holds by itself, in packets, so that it is not on its way into a receiver's buffer; 0 on a short path.
+    #[inline]
+    pub(super) fn path_packets(&self) -> u32 {
+        self.path.packets()
+    }
+
+    /// Nothing is known of the path, which has this path MTU.
+    pub(super) fn start_path(&mut self, mtu_shift: u32) {
+        self.path = PathCapacity::default();
+        self.limit = Self::of_short_path(mtu_shift);
+        self.packets = self.packets.min(limits::SHORT_PATH_WINDOW);
+    }
+
+    /// A round trip was measured.
+    #[inline]
+    pub(super) fn note_round_trip(&mut self, sample_ns: u64, now: Instant, mtu_shift: u32) {
+        match self.path.note_round_trip(sample_ns, now) {
+            RoundTrip::Usual => {}
+            RoundTrip::ShortPath => self.limit = Self::of_short_path(mtu_shift),
+            // What waits in queues is in the measure, if anything does. With half the window it is not.
+            RoundTrip::Longer => self.packets -= (self.packets / 2).min(self.excess(mtu_shift)),
         }
-        self.acked_since_growth += acknowledged;
-        let growth = self.acked_since_growth / limits::WINDOW_GROWTH;
-        self.acked_since_growth %= limits::WINDOW_GROWTH;
-        self.packets = (self.packets + growth).min(limits::MAX_WINDOW);
+    }
+
+    /// Something leaves while nothing is in flight. After a pause nothing is known of the queues on a long path, so that the
+    /// window begins small again, as that of TCP does (RFC 2861), and doubles.
+    #[inline]
+    pub(super) fn note_start(&mut self, now: Instant, mtu_shift: u32) {
+        if self.path.is_long() && self.path.is_idle(now) {
+            self.packets -= self.excess(mtu_shift);
+            self.slow_start = true;
+        }
+    }
+
+    /// How much larger it is than that of a short path.
+    fn excess(&self, mtu_shift: u32) -> u32 {
+        self.packets.saturating_sub(Self::of_short_path(mtu_shift))
+    }
+
+    /// So many packets more are acknowledged. Until something is lost the window doubles in each round, afterwards it
+    /// grows slowly. `in_order`: nothing before them was missing.
+    #[inline]
+    pub(super) fn note_progress(
+        &mut self,
+        acknowledged: u32,
+        now: Instant,
+        in_order: bool,
+        mtu_shift: u32,
+    ) {
+        if self.path.is_long() && self.path.note_delivered(acknowledged, now, in_order) {
+            let held = self.path.packets().saturating_mul(limits::WINDOW_PER_PATH);
+            self.limit = self.limit.max(held.min(Self::largest(mtu_shift)));
+        }
+        let most = self.limit.max(limits::SHORT_PATH_WINDOW);
+        let mut growth = acknowledged;
+        if !self.slow_start {
+            self.acked_since_growth += acknowledged;
+            growth = self.acked_since_growth / limits::WINDOW_GROWTH;
+            self.acked_since_growth %= limits::WINDOW_GROWTH;
+        }
+        if self.packets < most {
+            self.packets = self.packets.saturating_add(growth).min(most);
+        }
     }
 
     /// What holds between two calls.
@@ -165,16 +235,37 @@ impl CongestionWindow {
         self.slow_start = false;
     }
 
-    /// The peer did not answer at all: as little as there can be in flight.
-    pub(super) fn note_silence(&mut self) {
+    /// Loss, and all that was behind it is sent again: no more in flight than on a short path, so that the next loss costs
+    /// that and an eighth of what is delivered until then.
+    pub(super) fn note_going_back(&mut self, mtu_shift: u32) {
+        self.note_loss();
+        self.limit = Self::of_short_path(mtu_shift);
+        self.packets = self.packets.min(limits::SHORT_PATH_WINDOW);
+    }
+
+    /// The peer did not answer at all: as little as there can be in flight. The path may have become another one.
+    pub(super) fn note_silence(&mut self, mtu_shift: u32) {
         self.note_loss();
         self.packets = limits::MIN_WINDOW;
+        self.start_path(mtu_shift);
     }
 
     /// Loss of a packet whose followers have arrived: a little less in flight.
     pub(super) fn note_single_loss(&mut self) {
         let less = self.packets - self.packets / limits::SINGLE_LOSS_SHARE;
         self.packets = less.max(limits::MIN_WINDOW);
+        self.slow_start = false;
+    }
+
+    /// A CNP: a quarter less in flight, at most once in a round trip, and not less than on a short path (A24).
+    pub(super) fn note_congestion(&mut self, now: Instant, mtu_shift: u32) {
+        let again = self.cut_at.is_some_and(|at| now.since(at) < self.path.round_trip_ns());
+        let excess = self.excess(mtu_shift);
+        if again || excess == 0 {
+            return;
+        }
+        self.packets -= (self.packets / 4).min(excess);
+        self.cut_at = Some(now);
         self.slow_start = false;
     }
 }
@@ -204,8 +295,8 @@ impl AckRequests {
     /// they leave together, the last does.
     #[inline]
     pub(super) fn is_due(&self, packets: u32, outstanding: u32, window: u32) -> bool {
-        self.since + packets >= (window / limits::ACKS_PER_WINDOW).max(1)
-            || outstanding + packets >= window
+        let share = window.min(limits::SHORT_PATH_WINDOW) / limits::ACKS_PER_WINDOW;
+        self.since + packets >= share.max(1) || outstanding + packets >= window
     }
 
     /// The same for a packet that is sent again out of turn.
@@ -236,7 +327,7 @@ impl AckRequests {
 
     /// The next packet asks.
     pub(super) fn demand(&mut self) {
-        self.since = limits::MAX_WINDOW;
+        self.since = limits::SHORT_PATH_WINDOW;
     }
 
     /// The next packet asks if what has left is not covered by an ACK that was asked for.
@@ -265,15 +356,24 @@ mod tests {
         assert!(!window.is_outstanding(Psn::new(0xff_fffd)));
     }
 
+    const NOW: Instant = Instant::ZERO;
+
     #[test]
     fn r17_no_window_at_any_mtu_comes_near_half_of_all_psns() {
-        let mut window = CongestionWindow::default();
-        (0..100_000).for_each(|_| window.note_progress(limits::MAX_WINDOW));
         for mtu_shift in 8..=12 {
-            let widest = window.packets(mtu_shift);
-            assert!(widest == CongestionWindow::widest(mtu_shift) && widest < 1 << 23);
-            assert!(window.has_room(widest - 1, 1, mtu_shift));
-            assert!(!window.has_room(widest, 1, mtu_shift));
+            let mut window = CongestionWindow::default();
+            window.start_path(mtu_shift);
+            (0..100_000).for_each(|_| window.note_progress(256, NOW, true, mtu_shift));
+            assert_eq!(window.packets(), CongestionWindow::of_short_path(mtu_shift));
+            assert!(window.has_room(window.packets() - 1, 1));
+            assert!(!window.has_room(window.packets(), 1));
+            let mut now = NOW;
+            for _ in 0..100_000 {
+                now = now.add_ns(10_000_000);
+                window.note_round_trip(10_000_000, now, mtu_shift);
+                window.note_progress(window.packets(), now, true, mtu_shift);
+            }
+            assert_eq!(window.packets(), CongestionWindow::largest(mtu_shift));
         }
     }
 
@@ -285,8 +385,66 @@ mod tests {
         }
         assert_eq!(window.packets, limits::MIN_WINDOW);
         for _ in 0..100_000 {
-            window.note_progress(1);
+            window.note_progress(1, NOW, true, 10);
         }
-        assert_eq!(window.packets, limits::MAX_WINDOW);
+        assert_eq!(window.packets, limits::SHORT_PATH_WINDOW);
+    }
+
+    /// A window of 16 MiB on a path of 10 ms.
+    fn wide() -> CongestionWindow {
+        let mut window = CongestionWindow::default();
+        window.start_path(10);
+        for round in 1..100 {
+            let now = NOW.add_ns(round * 10_000_000);
+            window.note_round_trip(10_000_000, now, 10);
+            window.note_progress(window.packets(), now, true, 10);
+        }
+        assert_eq!(window.packets(), 16384);
+        window
+    }
+
+    #[test]
+    fn r104_cnps_make_a_wide_window_smaller_once_in_a_round_trip_and_no_other() {
+        let (mut window, now) = (wide(), NOW.add_ns(2_000_000_000));
+        (0..100).for_each(|_| window.note_congestion(now, 10));
+        assert_eq!(window.packets(), 16384 - 4096);
+        for round in 1..100 {
+            window.note_congestion(now.add_ns(round * 10_000_000), 10);
+        }
+        assert_eq!(window.packets(), limits::SHORT_PATH_WINDOW);
+        let mut window = CongestionWindow::default();
+        window.note_congestion(now, 10);
+        assert_eq!(window.packets(), limits::INITIAL_WINDOW);
+    }
+
+    #[test]
+    fn going_back_takes_a_wide_window_to_that_of_a_short_path() {
+        let mut window = wide();
+        window.note_going_back(10);
+        assert_eq!(window.packets(), limits::SHORT_PATH_WINDOW);
+        let mut window = wide();
+        window.note_silence(10);
+        assert_eq!((window.packets(), window.path_packets()), (limits::MIN_WINDOW, 0));
+    }
+
+    #[test]
+    fn after_a_pause_a_wide_window_begins_small_and_doubles() {
+        let mut window = wide();
+        let idle = NOW.add_ns(2_000_000_000);
+        window.note_start(NOW.add_ns(1_000_000_000), 10);
+        assert_eq!(window.packets(), 16384, "there was no pause");
+        window.note_start(idle, 10);
+        assert_eq!(window.packets(), limits::SHORT_PATH_WINDOW);
+        for round in 1..=6 {
+            window.note_progress(window.packets(), idle.add_ns(round * 10_000_000), true, 10);
+        }
+        assert_eq!(window.packets(), 16384);
+    }
+
+    #[test]
+    fn a_path_that_turns_out_to_be_short_has_the_window_of_one() {
+        let mut window = wide();
+        window.note_round_trip(40_000, NOW.add_ns(2_000_000_000), 10);
+        assert_eq!((window.packets(), window.path_packets()), (limits::SHORT_PATH_WINDOW, 0));
     }
 }

@@ -247,8 +247,9 @@ impl TailProbe {
         self.rewound = true;
     }
 
-    /// Everything before `una` is acknowledged.
-    pub(crate) fn note_progress(&mut self, una: Psn, now: Instant) {
+    /// Everything before `una` is acknowledged. The round trip in ns, if one was measured by that.
+    pub(crate) fn note_progress(&mut self, una: Psn, now: Instant) -> Option<u64> {
+        let mut measured = None;
         if let Some((psn, left_at)) = self.asked
             && una.since(psn) > 0
         {
@@ -256,12 +257,14 @@ impl TailProbe {
             let old = if self.round_trip_ns == 0 { sample } else { self.round_trip_ns };
             self.round_trip_ns = old - old / 8 + sample / 8;
             self.asked = None;
+            measured = Some(sample);
         }
         // A running timer is moved when it fires, which is seldom; progress is made with each ACK.
         self.since = now;
         if self.sent > 0 || self.rewound || self.is_exhausted {
             (self.sent, self.rewound, self.is_exhausted, self.at) = (0, false, false, None);
         }
+        measured
     }
 
     /// No probe was answered.

@@ -14,6 +14,7 @@ use super::{ReadSlot, Requester};
 use crate::attr::QpType;
 use crate::cause::Cause;
 use crate::context::{Context, Transmit};
+use crate::limits;
 use crate::qp::config::QpConfig;
 use crate::qp_state::QpState;
 use crate::time::Instant;
@@ -78,12 +79,13 @@ impl Requester {
         cx: &mut Context<'_>,
     ) -> Option<Transmit> {
         let psn = self.psns.next();
-        self.send_queue.number(index, psn, config.mtu());
+        let split = self.read_split(config);
+        self.send_queue.number(index, psn, config.mtu(), split);
         let wqe = self.send_queue.get(index)?;
         let ends = Segment::of(wqe, psn, config.mtu()).ends();
         let spared = self.psns.sends_new() && self.ack_requests.spares(config, wqe);
         // R82: the end of a message, a share of the window, or the last packet before it closes.
-        let ack_req = ends && !spared || self.wants_ack_within(config, 1);
+        let ack_req = ends && !spared || self.wants_ack_within(1);
         match self.write_packet(config, wqe, psn, ack_req, out, cx) {
             Ok(transmit) => {
                 self.note_sent(config, now, index, ack_req, cx);
@@ -107,7 +109,7 @@ impl Requester {
         cx: &mut Context<'_>,
     ) -> Result<Transmit, Failure> {
         let missing = &self.selective_repeat.responses;
-        let read_last = missing.last_of_request(wqe, psn, config.attr.path_mtu);
+        let read_last = missing.last_of_request(wqe, psn);
         let queue = &self.send_queue;
         let packet = RequestPacket { config, queue, wqe, psn, ack_req, read_last };
         let written = packet.write(out, cx.mem)?;
@@ -152,15 +154,27 @@ impl Requester {
         if wqe.needs_response() && self.reads.len() >= usize::from(config.attr.max_rd_atomic) {
             return false;
         }
-        let (outstanding, mtu_shift) = (self.psns.outstanding(), config.mtu_shift());
+        let outstanding = self.psns.outstanding();
         if !wqe.op.is_read() {
-            return self.window.has_room(outstanding, 1, mtu_shift);
+            return self.window.has_room(outstanding, 1);
         }
         // A request for many responses cannot be divided: one of them does not wait for losses to be forgotten.
-        let want = read_split(config.attr.path_mtu).min(wqe.psns_needed(config.mtu()));
-        let widest = CongestionWindow::widest(mtu_shift);
+        let split = if wqe.numbered { wqe.read_split } else { self.read_split(config) };
+        let want = split.min(wqe.psns_needed(config.mtu()));
+        let widest = CongestionWindow::of_short_path(config.mtu_shift());
         let alone = self.reads.is_empty();
-        self.window.has_room(outstanding, want, mtu_shift) || alone && outstanding + want <= widest
+        self.window.has_room(outstanding, want) || alone && outstanding + want <= widest
+    }
+
+    /// How many PSNs each READ REQUEST of a READ asks for that begins now: more than on a short path if the window is so
+    /// large that as many requests as are allowed do not fill it.
+    fn read_split(&self, config: &QpConfig) -> u32 {
+        let (split, window) = (read_split(config.attr.path_mtu), self.window.packets());
+        if window <= CongestionWindow::of_short_path(config.mtu_shift()) {
+            return split;
+        }
+        let allowed = split * u32::from(config.attr.max_rd_atomic).max(1);
+        split * window.div_ceil(allowed).min(limits::READ_SPLITS_AT_ONCE)
     }
 
     /// Bookkeeping behind a packet of the request at `index`.
@@ -176,7 +190,7 @@ impl Requester {
             return;
         };
         let psn = self.psns.next();
-        let last = wqe.last_of_request(psn, config.attr.path_mtu);
+        let last = wqe.last_of_request(psn);
         let fresh = self.psns.sends_new();
         let finished = last == wqe.last_psn();
         if !fresh {

@@ -22,6 +22,9 @@ use crate::qp::config::QpConfig;
 use crate::qp_state::QpState;
 use crate::time::Instant;
 
+/// Packets that a reorder buffer can hold.
+const MOST_KEPT: u32 = limits::SHORT_PATH_WINDOW * limits::REORDER_BLOCKS_PER_QP as u32;
+
 impl Responder {
     /// R16: expected, duplicate, or out of sequence.
     pub(super) fn handle_reliable(
@@ -243,7 +246,11 @@ impl Responder {
         let plain = matches!(packet.info.operation, Operation::Send | Operation::Write);
         let (psn, expected) = (packet.bth.psn, self.expected);
         let taken = match &mut self.reorder_buffer {
-            Some(buffer) => buffer.note(expected, psn) && plain && buffer.put(psn, packet.bytes()),
+            Some(buffer) => {
+                buffer.note(expected, psn)
+                    && plain
+                    && buffer.put(psn, packet.bytes(), cx.reorder_buffers)
+            }
             None => false,
         };
         if taken {
@@ -256,7 +263,7 @@ impl Responder {
     /// Borrows a reorder buffer for what comes behind the gap that was found just now.
     pub(super) fn take_reorder_buffer(&mut self, config: &QpConfig, cx: &mut Context<'_>) {
         if self.reorders && self.reorder_buffer.is_none() {
-            self.reorder_buffer = cx.reorder_buffers.lend(config.attr.path_mtu);
+            self.reorder_buffer = cx.reorder_buffers.lend(config.attr.path_mtu, self.expected);
         }
     }
 
@@ -270,10 +277,10 @@ impl Responder {
     /// The expected request has come: executes what waits behind it in the reorder buffer, up to the next gap.
     #[inline(never)]
     pub(super) fn run_reordered(&mut self, config: &QpConfig, now: Instant, cx: &mut Context<'_>) {
-        let Some(buffer) = self.reorder_buffer.take() else {
+        let Some(mut buffer) = self.reorder_buffer.take() else {
             return;
         };
-        for _ in 0..limits::MAX_WINDOW {
+        for _ in 0..MOST_KEPT {
             let next = buffer.get(self.expected);
             let skips = || buffer.get(self.expected.add(1)).filter(|_| mutated("reorder-skips"));
             let next = next.or_else(skips);
@@ -284,6 +291,7 @@ impl Responder {
             self.take_in(config, now, &packet, cx);
         }
         if buffer.reaches(self.expected) && !self.has_stopped() {
+            buffer.pass(self.expected, cx.reorder_buffers);
             self.reorder_buffer = Some(buffer);
             self.report_gap(now, cx);
             return;

@@ -3,6 +3,7 @@
 
 pub mod forge;
 
+use std::collections::BTreeMap;
 use std::net::IpAddr;
 
 use uroce_memory::{Access, MemLimits, MemTable, Mr, PdId, Region, Rkey, Sge};
@@ -190,11 +191,36 @@ impl Seen {
 }
 
 struct InFlight {
-    at: Instant,
-    seq: u64,
     to: usize,
     bytes: Vec<u8>,
     traffic_class: u8,
+}
+
+/// A link that takes time for each byte, with a queue in front of it: both ways alike.
+#[derive(Clone, Copy)]
+pub struct Link {
+    pub gbits_per_s: u64,
+    /// What finds more than so many bytes in the queue is lost.
+    pub queue_bytes: u64,
+    free_at: [Instant; 2],
+}
+
+impl Link {
+    pub fn new(gbits_per_s: u64, queue_bytes: u64) -> Link {
+        Link { gbits_per_s, queue_bytes, free_at: [Instant::ZERO; 2] }
+    }
+
+    /// When a packet has left that is given to the link now; `None`: it is lost.
+    fn leave(&mut self, from: usize, now: Instant, bytes: usize) -> Option<Instant> {
+        let waits = self.free_at[from].since(now);
+        if waits * self.gbits_per_s / 8 > self.queue_bytes {
+            return None;
+        }
+        // Ethernet, IP and UDP headers, FCS, preamble and gap.
+        let on_wire = bytes as u64 + 28 + 38;
+        self.free_at[from] = now.add_ns(waits + on_wire * 8 / self.gbits_per_s);
+        Some(self.free_at[from])
+    }
 }
 
 type Filter = Box<dyn FnMut(&Seen) -> Fate>;
@@ -207,8 +233,13 @@ pub struct Pair {
     pub trace: Vec<Seen>,
     pub setup: Setup,
     pub traffic_class: u8,
+    /// Without one, packets take no time but the latency.
+    pub link: Option<Link>,
+    /// Packets are noted in `trace`.
+    pub traces: bool,
     filter: Filter,
-    wire: Vec<InFlight>,
+    /// By the time of arrival, and in the order in which they were sent.
+    wire: BTreeMap<(Instant, u64), InFlight>,
     seq: u64,
 }
 
@@ -392,7 +423,9 @@ impl Pair {
             setup,
             traffic_class: 0,
             filter: Box::new(|_| Fate::Deliver),
-            wire: vec![],
+            link: None,
+            traces: true,
+            wire: BTreeMap::new(),
             seq: 0,
         }
     }
@@ -514,7 +547,7 @@ impl Pair {
         if self.nodes.iter().any(|node| node.qp.wants_transmit()) {
             return Some(self.now);
         }
-        let arrivals = self.wire.iter().map(|flight| flight.at);
+        let arrivals = self.wire.keys().next().map(|(at, _)| *at).into_iter();
         let timers = self.nodes.iter().filter_map(|node| node.qp.poll_timeout());
         arrivals.chain(timers).min()
     }
@@ -568,9 +601,17 @@ impl Pair {
         };
         assert_eq!(path.src, self.nodes[from].ip);
         let fate = (self.filter)(&seen);
-        self.trace.push(seen);
+        if self.traces {
+            self.trace.push(seen);
+        }
         let to = 1 - from;
-        let at = self.now.add_ns(self.latency_ns);
+        let now = self.now;
+        let left = match &mut self.link {
+            Some(link) => link.leave(from, now, bytes.len()),
+            None => Some(now),
+        };
+        let Some(left) = left else { return };
+        let at = left.add_ns(self.latency_ns);
         match fate {
             Fate::Drop => {}
             Fate::Deliver => self.fly(at, to, bytes),
@@ -590,16 +631,12 @@ impl Pair {
     fn fly(&mut self, at: Instant, to: usize, bytes: Vec<u8>) {
         self.seq += 1;
         let traffic_class = self.traffic_class;
-        self.wire.push(InFlight { at, seq: self.seq, to, bytes, traffic_class });
+        self.wire.insert((at, self.seq), InFlight { to, bytes, traffic_class });
     }
 
     fn deliver(&mut self) {
-        let now = self.now;
-        let (mut due, rest): (Vec<_>, Vec<_>) =
-            std::mem::take(&mut self.wire).into_iter().partition(|flight| flight.at <= now);
-        self.wire = rest;
-        due.sort_by_key(|flight| (flight.at, flight.seq));
-        for flight in due {
+        let behind = self.wire.split_off(&(self.now.add_ns(1), 0));
+        for flight in std::mem::replace(&mut self.wire, behind).into_values() {
             self.receive(flight.to, &flight.bytes, flight.traffic_class);
         }
     }

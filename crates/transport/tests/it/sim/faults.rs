@@ -219,7 +219,8 @@ impl Witness {
         }
         if let Some(una) = requester.una {
             let out = since(last, una);
-            let max = limits::MAX_WINDOW + (limits::READ_SPLIT_BYTES as usize / self.mtu) as u32;
+            let max =
+                limits::SHORT_PATH_WINDOW + (limits::READ_SPLIT_BYTES as usize / self.mtu) as u32;
             assert!(out <= max as i32, "R17: {out} PSNs in flight");
         }
     }
