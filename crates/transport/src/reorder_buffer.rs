@@ -5,7 +5,7 @@
 //! never has more than two. A device has at most `limits::REORDER_BLOCKS`, however many of its queue pairs lose packets
 //! at a time. A block is allocated when it is first needed, and used again from then on.
 
-use uroce_wire::{Mtu, Psn};
+use uroce_wire::{GAPS_PER_LIST, Gap, Mtu, Psn};
 
 use crate::limits;
 
@@ -104,6 +104,12 @@ pub(crate) struct ReorderBuffer {
     room: usize,
     /// One past the last PSN that was seen.
     end: Psn,
+    /// A packet that was seen and is not here, if there is one: what is missing from there on is not known.
+    dropped: Option<Psn>,
+    /// The peer was told of the gaps before this PSN.
+    told: Psn,
+    /// The gaps that it was told of last.
+    gaps: Vec<Gap>,
 }
 
 impl Default for ReorderBuffer {
@@ -115,6 +121,9 @@ impl Default for ReorderBuffer {
             count: 1,
             room: 0,
             end: Psn::default(),
+            dropped: None,
+            told: Psn::default(),
+            gaps: Vec::with_capacity(GAPS_PER_LIST),
         }
     }
 }
@@ -125,6 +134,7 @@ impl ReorderBuffer {
         self.count = window.min(limits::SHORT_PATH_WINDOW as usize);
         self.room = mtu.bytes() + limits::REORDER_HEADERS;
         (self.first, self.base, self.end) = (0, expected, expected);
+        (self.dropped, self.told) = (None, expected);
     }
 
     /// Notes that the packet `psn` exists, if it is in reach of the first missing one, `expected`, or of the last one that
@@ -179,6 +189,44 @@ impl ReorderBuffer {
     /// True if a packet with this PSN or a later one was seen.
     pub(crate) fn reaches(&self, psn: Psn) -> bool {
         self.end.since(psn) > 0
+    }
+
+    /// A packet in reach was dropped.
+    pub(crate) fn note_dropped(&mut self, psn: Psn) {
+        if self.get(psn).is_none() && self.dropped.is_none_or(|first| psn.since(first) < 0) {
+            self.dropped = Some(psn);
+        }
+    }
+
+    /// True if the peer was told that `psn` is missing, and has sent it again if it still has to come.
+    pub(crate) fn was_told(&self, psn: Psn) -> bool {
+        self.told.since(psn) > 0
+    }
+
+    /// What the peer was told may have been lost.
+    pub(crate) fn forget_told(&mut self, expected: Psn) {
+        self.told = expected;
+    }
+
+    /// What is missing from `expected` on, as far as one list tells; it is told by that.
+    pub(crate) fn tell_gaps(&mut self, expected: Psn) -> &[Gap] {
+        let end = self.dropped.filter(|psn| psn.since(expected) > 0).unwrap_or(self.end);
+        self.gaps.clear();
+        let (mut psn, mut left) = (expected, limits::PACKETS_PER_GAP_LIST);
+        while end.since(psn) > 0 && left > 0 {
+            if self.get(psn).is_none() {
+                left -= 1;
+                let room = self.gaps.len() < GAPS_PER_LIST;
+                match self.gaps.last_mut() {
+                    Some(gap) if gap.end() == psn => gap.packets += 1,
+                    _ if room => self.gaps.push(Gap { first: psn, packets: 1 }),
+                    _ => break,
+                }
+            }
+            psn = psn.add(1);
+        }
+        self.told = psn;
+        &self.gaps
     }
 
     /// Gives back the blocks before the one of the packet that is missing now.

@@ -13,6 +13,7 @@ extern crate std;
 mod cnp;
 mod drop_reason;
 mod frame;
+mod gap_list;
 mod gid;
 mod grh;
 mod grh_area;
@@ -33,6 +34,9 @@ pub use drop_reason::DropReason;
 pub use frame::{
     Frame, FrameError, Ipv4, Ipv6, Network, ROCE_PORT, ROCE_V1_ETHERTYPE, UdpPorts, parse_ethernet,
     parse_ethernet_on, parse_ip, verify_frame_icrc, write_ethernet, write_ipv4_udp, write_ipv6_udp,
+};
+pub use gap_list::{
+    GAPS_PER_LIST, Gap, TAKES_GAP_LISTS, is_gap_list_length, read_gap_list, write_gap_list,
 };
 pub use gid::{BadGid, Gid};
 pub use grh::Grh;

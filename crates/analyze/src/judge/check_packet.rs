@@ -1,6 +1,9 @@
 //! Checks that need one packet only.
 
-use uroce_wire::{OpcodeInfo, Operation, PayloadRule, Position, Qpn, Service, SyndromeKind};
+use uroce_wire::{
+    NakCode, OpcodeInfo, Operation, PayloadRule, Position, Qpn, Service, Syndrome, SyndromeKind,
+    TAKES_GAP_LISTS, is_gap_list_length,
+};
 
 use super::finding::Ledger;
 use super::rules::packet::{
@@ -40,7 +43,9 @@ fn check_bth(sight: &Sight<'_>, ledger: &mut Ledger) {
     if bth.tver != 0 {
         sight.breaks(&VERSION, ledger, || format!("transport version {}", bth.tver));
     }
-    if bth.reserved6 != 0 || bth.reserved7 != 0 {
+    // Our NIC asks for gap lists by one of them (ADR 33).
+    let asks = bth.reserved7 == TAKES_GAP_LISTS;
+    if bth.reserved6 != 0 || bth.reserved7 != 0 && !asks {
         sight.breaks(&RESERVED_BITS, ledger, || {
             format!("byte 4 has {:#04x}, byte 8 has {:#04x}", bth.reserved6, bth.reserved7)
         });
@@ -71,7 +76,7 @@ fn check_pad(sight: &Sight<'_>, info: &OpcodeInfo, length: u32, ledger: &mut Led
 
 fn check_length(sight: &Sight<'_>, info: &OpcodeInfo, length: u32, ledger: &mut Ledger) {
     let is_allowed = match info.payload {
-        PayloadRule::None => length == 0,
+        PayloadRule::None => length == 0 || is_gap_list(sight, length),
         PayloadRule::Exact(bytes) => length == u32::from(bytes),
         PayloadRule::Any => length > 0 || matches!(info.position, Position::Only),
     };
@@ -81,6 +86,13 @@ fn check_length(sight: &Sight<'_>, info: &OpcodeInfo, length: u32, ledger: &mut 
     } else if length > LARGEST_MTU {
         sight.breaks(&LENGTH_TOO_LONG, ledger, || format!("{length} bytes of payload"));
     }
+}
+
+/// A sequence NAK of our NIC may tell of more gaps (ADR 33).
+fn is_gap_list(sight: &Sight<'_>, length: u32) -> bool {
+    let nak = Syndrome::nak(NakCode::PsnSequence);
+    sight.packet.aeth.is_some_and(|aeth| aeth.syndrome == nak)
+        && is_gap_list_length(length as usize)
 }
 
 fn check_remote(sight: &Sight<'_>, ledger: &mut Ledger) {

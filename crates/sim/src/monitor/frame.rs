@@ -2,7 +2,9 @@
 
 use std::net::{IpAddr, SocketAddr};
 
-use uroce_wire::{Packet, PayloadRule};
+use uroce_wire::{
+    NakCode, Operation, Packet, PayloadRule, Syndrome, TAKES_GAP_LISTS, is_gap_list_length,
+};
 
 use crate::violation::{Check, Invariant, ensure};
 
@@ -23,7 +25,8 @@ pub(super) fn check_emitted<'a>(
     })?;
     check_payload(&packet, bytes)?;
     let bth = &packet.bth;
-    ensure(bth.reserved6 == 0 && bth.reserved7 == 0, Invariant::Frames, || {
+    let plain = bth.reserved7 == 0 || bth.reserved7 == TAKES_GAP_LISTS && packet.info.is_request();
+    ensure(bth.reserved6 == 0 && plain, Invariant::Frames, || {
         format!("a {name} has reserved bits: {:#x}, {:#x}", bth.reserved6, bth.reserved7)
     })?;
     ensure(src.port() >= 0xc000, Invariant::Frames, || {
@@ -35,7 +38,7 @@ pub(super) fn check_emitted<'a>(
 fn check_payload(packet: &Packet<'_>, bytes: &[u8]) -> Check {
     let (name, length) = (packet.info.name, packet.payload().len());
     let holds = match packet.info.payload {
-        PayloadRule::None => length == 0,
+        PayloadRule::None => length == 0 || is_sequence_nak(packet) && is_gap_list_length(length),
         PayloadRule::Any => true,
         PayloadRule::Exact(exact) => length == usize::from(exact),
     };
@@ -48,6 +51,12 @@ fn check_payload(packet: &Packet<'_>, bytes: &[u8]) -> Check {
     ensure(pad.iter().all(|byte| *byte == 0), Invariant::Frames, || {
         format!("the pad of a {name} is not zero")
     })
+}
+
+fn is_sequence_nak(packet: &Packet<'_>) -> bool {
+    let nak = Syndrome::nak(NakCode::PsnSequence);
+    packet.info.operation == Operation::Acknowledge
+        && packet.aeth().is_some_and(|aeth| aeth.syndrome == nak)
 }
 
 /// True if the last four bytes are the CRC-32 of the packet with everything masked that a router may change

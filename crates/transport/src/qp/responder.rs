@@ -18,7 +18,7 @@ use message::Message;
 use receives::{Receives, Target};
 use replay::ReplayCache;
 use responses::{Response, Responses};
-use uroce_wire::{DropReason, Packet, Psn, Syndrome};
+use uroce_wire::{DropReason, Gap, Packet, Psn, Syndrome};
 
 use crate::attr::{QpInit, QpType};
 use crate::cause::{Cause, FlushReason};
@@ -73,6 +73,8 @@ pub(crate) struct Responder {
     reorders: bool,
     /// The requests behind the gap that there is.
     reorder_buffer: Option<Box<ReorderBuffer>>,
+    /// The requester at the other end takes gap lists (ADR 33).
+    peer_takes_gap_lists: bool,
     /// UC: the rest of a damaged message is dropped (R97).
     drop_rest: bool,
     /// The message of which some packets have arrived.
@@ -95,6 +97,7 @@ impl Responder {
             silent: false,
             reorders: false,
             reorder_buffer: None,
+            peer_takes_gap_lists: false,
             drop_rest: false,
             message: None,
             replay: ReplayCache::default(),
@@ -123,6 +126,7 @@ impl Responder {
     /// Sets the first expected PSN (R20).
     pub(crate) fn start(&mut self, psn: Psn) {
         self.expected = psn;
+        self.peer_takes_gap_lists = false;
     }
 
     /// The PSN that the next request must have.
@@ -256,11 +260,22 @@ impl Responder {
                     cx.counters.drop(DropReason::TxFailed);
                     self.fail_read(config, train.next, cx);
                     let nak = self.responses.pop()?;
-                    return responses::write_answer(config, &nak, out);
+                    return responses::write_answer(config, &nak, &[], out);
                 }
             }
             self.responses.pop();
-            return responses::write_answer(config, &answer, out);
+            let gaps = self.gaps_behind(&answer);
+            return responses::write_answer(config, &answer, gaps, out);
+        }
+    }
+
+    /// What a sequence NAK tells of beside its own PSN, to a requester that takes that.
+    fn gaps_behind(&mut self, answer: &Response) -> &[Gap] {
+        match &mut self.reorder_buffer {
+            Some(buffer) if self.peer_takes_gap_lists && answer.is_sequence_nak(self.expected) => {
+                buffer.tell_gaps(self.expected)
+            }
+            _ => &[],
         }
     }
 

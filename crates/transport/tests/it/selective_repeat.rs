@@ -25,6 +25,15 @@ fn write(pair: &mut Pair, wr_id: u64, packets: u32) {
 /// Runs one WRITE in which the packets `lost` (from 0) are lost once; they all arrive in the end.
 /// Returns the packets that were sent again, in order, and how long it took.
 fn run(pair: &mut Pair, wr_id: u64, packets: u32, lost: &[u32]) -> (Vec<u32>, u64) {
+    run_if(pair, wr_id, packets, lost, true)
+}
+
+/// The same with a peer that sends no gap lists: it does not see that it is asked for them.
+fn run_without_lists(pair: &mut Pair, wr_id: u64, packets: u32, lost: &[u32]) -> (Vec<u32>, u64) {
+    run_if(pair, wr_id, packets, lost, false)
+}
+
+fn run_if(pair: &mut Pair, wr_id: u64, packets: u32, lost: &[u32], lists: bool) -> (Vec<u32>, u64) {
     let first = pair.nodes[0].qp.next_psn().get();
     let mut left: Vec<u32> = lost.iter().map(|index| first + index).collect();
     pair.filter(move |seen| match left.iter().position(|psn| *psn == seen.psn) {
@@ -32,7 +41,12 @@ fn run(pair: &mut Pair, wr_id: u64, packets: u32, lost: &[u32]) -> (Vec<u32>, u6
             left.remove(at);
             Fate::Drop
         }
-        _ => Fate::Deliver,
+        _ if lists || seen.packet().bth.reserved7 == 0 => Fate::Deliver,
+        _ => {
+            let mut bytes = seen.bytes.clone();
+            bytes[8] &= 0x80;
+            Fate::Replace(bytes)
+        }
     });
     pair.trace.clear();
     write(pair, wr_id, packets);
@@ -92,9 +106,9 @@ fn r71_to_a_peer_that_keeps_new_packets_go_out_during_a_repair() {
 #[test]
 fn r71_a_long_gap_is_sent_again_in_one_go_after_two_tries() {
     let mut pair = pair(true);
-    run(&mut pair, 1, 60, &[20]);
+    run_without_lists(&mut pair, 1, 60, &[20]);
     let burst: Vec<u32> = (10..30).collect();
-    let again = run(&mut pair, 2, 60, &burst).0;
+    let again = run_without_lists(&mut pair, 2, 60, &burst).0;
     assert_eq!(again[..9], (10..19).collect::<Vec<_>>());
     assert_eq!(again[9], 19);
     assert_eq!(pair.nodes[0].counters.completer_retry_err, 1);
@@ -313,4 +327,112 @@ fn r156_a_peer_that_did_not_keep_is_tried_again_after_a_while() {
     assert_eq!(run(&mut pair, 2, 60, &[20]).0.len(), 40, "it is not known yet");
     pair.run_for(limits::PEER_DISCARDS_NS);
     assert_eq!(run(&mut pair, 3, 60, &[20]).0, [20]);
+}
+
+#[test]
+fn r71_gaps_that_are_known_are_told_together_and_closed_in_one_round_trip() {
+    let mut pair = pair(true);
+    run(&mut pair, 1, 60, &[20]);
+    let lost = [7, 10, 11, 12, 30, 33, 58];
+    let (again, took) = run(&mut pair, 2, 60, &lost);
+    assert_eq!(again, lost);
+    // The data, the gaps, and the ACK: a NAK for each would be four round trips more.
+    assert!(took <= 4 * pair.latency_ns, "{took} ns");
+    let took = run_without_lists(&mut self::pair(true), 1, 60, &lost).1;
+    assert!(took >= 12 * pair.latency_ns, "{took} ns");
+    let naks = pair.syndromes(1).iter().filter(|(_, syndrome)| *syndrome == NAK).count();
+    assert_eq!(naks, 1);
+    let counters = &pair.nodes[0].counters;
+    assert_eq!((counters.completer_retry_err, counters.ack_timeout), (0, 0));
+}
+
+const NAK: u8 = 0x60;
+
+/// Lengths of the lists behind sequence NAKs of node 1, in gaps.
+fn lists(pair: &Pair) -> Vec<usize> {
+    let naks = pair.trace.iter().filter(|seen| seen.from == 1 && seen.syndrome() == Some(NAK));
+    naks.map(|seen| seen.packet().payload().len() / 4).collect()
+}
+
+#[test]
+fn r1_r71_a_list_goes_only_to_a_requester_that_asks_for_it() {
+    let mut pair =
+        Pair::new(Setup { keeps: [false, true], repairs: [false; 2], ..Setup::as_device() });
+    run(&mut pair, 1, 60, &[20, 30, 40]);
+    assert!(lists(&pair).iter().all(|gaps| *gaps == 0));
+    assert!(pair.trace.iter().all(|seen| seen.packet().bth.reserved7 == 0));
+    let mut pair = self::pair(true);
+    run(&mut pair, 1, 60, &[20, 30, 40]);
+    assert_eq!(lists(&pair), [0, 2], "it asks with the first packet that it sends again");
+    let asking: Vec<u32> = pair
+        .trace
+        .iter()
+        .filter(|seen| seen.packet().bth.reserved7 != 0)
+        .map(|seen| seen.psn)
+        .collect();
+    assert_eq!(asking, [FIRST + 20, FIRST + 30, FIRST + 40], "no other packet has reserved bits");
+    run(&mut pair, 2, 60, &[20, 30, 40]);
+    assert_eq!(lists(&pair), [3]);
+}
+
+#[test]
+fn r75_lost_lists_and_packets_of_lists_cost_no_timeout() {
+    for lost_again in [vec![30], vec![40], vec![30, 40, 50], vec![30, 31, 40, 41]] {
+        let mut pair = pair(true);
+        run(&mut pair, 1, 60, &[20]);
+        let mut lost = vec![20, 30, 31, 40, 41, 50];
+        lost.extend(&lost_again);
+        let (again, took) = run(&mut pair, 2, 60, &lost);
+        assert!(took < MS, "{lost_again:?}: {took} ns");
+        assert!(again.len() <= lost.len() + 2, "{again:?}");
+        assert_eq!(pair.nodes[0].counters.ack_timeout, 0);
+    }
+    // The NAK with the list is lost.
+    let mut pair = pair(true);
+    run(&mut pair, 1, 60, &[20]);
+    let first = pair.nodes[0].qp.next_psn().get();
+    let (mut gaps, mut naks) = (vec![first + 20, first + 30, first + 40], 0);
+    pair.filter(move |seen| {
+        if seen.from == 1 {
+            naks += u32::from(seen.syndrome() == Some(NAK));
+            let second = naks == 2 && seen.syndrome() == Some(NAK);
+            return if second { Fate::Drop } else { Fate::Deliver };
+        }
+        match gaps.iter().position(|psn| *psn == seen.psn) {
+            Some(at) => {
+                gaps.remove(at);
+                Fate::Drop
+            }
+            None => Fate::Deliver,
+        }
+    });
+    write(&mut pair, 2, 60);
+    let start = pair.now;
+    pair.run();
+    assert!(pair.nodes[0].sends()[0].is_ok());
+    assert!(pair.trace.last().unwrap().at.since(start) < MS);
+    assert_eq!(pair.nodes[0].counters.ack_timeout, 0);
+}
+
+#[test]
+fn a9_a_list_of_packets_that_are_not_on_their_way_is_ignored() {
+    let mut pair = pair(true);
+    run(&mut pair, 1, 60, &[20]);
+    let first = pair.nodes[0].qp.next_psn().get();
+    pair.filter(move |seen| if seen.from == 1 { Fate::Drop } else { Fate::Deliver });
+    write(&mut pair, 2, 40);
+    pair.run_for(1_000);
+    pair.trace.clear();
+    let nak = |out: &mut uroce_wire::HeaderWriter<'_>, _: &mut uroce_wire::Bth| {
+        let syndrome = uroce_wire::Syndrome::nak(uroce_wire::NakCode::PsnSequence);
+        out.put(&uroce_wire::Aeth { syndrome, msn: 0 }).unwrap();
+    };
+    // Packet 4, three that are on their way, and then others that are not.
+    let list = [0, 0, 0, 1, 0, 6, 0, 3, 0x30, 0, 0xff, 0xff, 0, 8, 0, 1];
+    let bytes = pair.forge(0, uroce_wire::Opcode::RC_ACKNOWLEDGE, first + 4, nak, &list);
+    pair.receive(0, &bytes, 0);
+    pair.run_for(1_000);
+    let again: Vec<u32> =
+        pair.trace.iter().filter(|seen| seen.from == 0).map(|seen| seen.psn - first).collect();
+    assert_eq!(again, [4, 10, 11, 12]);
 }

@@ -28,6 +28,8 @@ pub(super) struct RequestPacket<'a> {
     pub(super) ack_req: bool,
     /// The last PSN that a READ REQUEST asks for.
     pub(super) read_last: Psn,
+    /// Reserved bits beside AckReq.
+    pub(super) reserved7: u8,
 }
 
 impl RequestPacket<'_> {
@@ -64,6 +66,7 @@ impl RequestPacket<'_> {
         bth.solicited =
             piece.ends() && wqe.flags.contains(SendFlags::SOLICITED) && takes_receive(&wqe.op);
         bth.ack_req = self.ack_req && config.init.qp_type.is_reliable();
+        bth.reserved7 = self.reserved7;
         let mut writer = HeaderWriter::new(out);
         writer.put(&bth)?;
         if let Some(xrceth) = config.xrceth_of(wqe.srqn) {

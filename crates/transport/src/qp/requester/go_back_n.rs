@@ -1,12 +1,13 @@
 //! Going back to a PSN (go-back-N): after sequence NAKs, RNR NAKs and timeouts; the timers that lead there.
 
 use uroce_memory::mutation::mutated;
-use uroce_wire::{DropReason, Psn, ack_timeout_ns, rnr_timer_us};
+use uroce_wire::{DropReason, Gap, Psn, ack_timeout_ns, read_gap_list, rnr_timer_us};
 
 use super::Requester;
 use super::timers::TailProbeDue;
 use crate::cause::Cause;
 use crate::context::Context;
+use crate::limits;
 use crate::qp::config::QpConfig;
 use crate::retransmission::Retransmission;
 use crate::time::Instant;
@@ -44,12 +45,13 @@ impl Requester {
         self.wake();
     }
 
-    /// R71: the responder misses `psn`.
+    /// R71: the responder misses `psn`, and perhaps more, of which `list` tells (ADR 33).
     pub(crate) fn handle_sequence_nak(
         &mut self,
         config: &QpConfig,
         now: Instant,
         psn: Psn,
+        list: &[u8],
         cx: &mut Context<'_>,
     ) {
         cx.counters.rcvd_seq_err += 1;
@@ -59,7 +61,10 @@ impl Requester {
             return;
         }
         let copy = psn == self.psns.una() && self.selective_repeat.was_asked_for(psn);
-        if self.psns.next() == psn || copy {
+        if copy {
+            return self.repeat_gaps(psn, list);
+        }
+        if self.psns.next() == psn {
             return;
         }
         // A copy of a later request, a tail probe for example, may be the first that a responder sees after it has ignored
@@ -72,14 +77,45 @@ impl Requester {
             return self.fail_oldest_send(config, WcStatus::RetryExcErr, cause, cx);
         }
         let alone = psn == self.psns.una() && self.send_queue.oldest_may_be_reordered();
-        let run = if alone { self.selective_repeat.length_for(psn, now) } else { None };
+        let told = self.gaps(psn, list).next().filter(|gap| gap.first == psn);
+        let run = match told {
+            _ if !alone => None,
+            Some(gap) => Some(gap.packets),
+            None => self.selective_repeat.length_for(psn, now),
+        };
         if let Some(run) = run {
             self.retransmit_oldest(run, true);
-            return self.window.note_single_loss();
+            self.window.note_single_loss();
+            return self.repeat_gaps(psn, list);
         }
         self.window.note_going_back(config.mtu_shift());
         self.retransmission = Retransmission::SequenceNak;
         self.go_back_to(psn, cx);
+    }
+
+    /// The gaps that a NAK for `psn` tells of, as far as those packets are on their way: the others it makes up. Nobody
+    /// who asks for lists is told of more packets than `limits::PACKETS_PER_GAP_LIST`.
+    fn gaps<'a>(&self, psn: Psn, list: &'a [u8]) -> impl Iterator<Item = Gap> + use<'a> {
+        let takes = self.selective_repeat.takes_lists();
+        let list = if takes { list } else { &[] };
+        let next = self.psns.next();
+        let mut left = limits::PACKETS_PER_GAP_LIST;
+        read_gap_list(list, psn).take_while(move |gap| {
+            let fits = gap.packets <= left && next.since(gap.end()) >= 0;
+            left = left.saturating_sub(gap.packets);
+            fits
+        })
+    }
+
+    /// Sends again what a NAK for `psn` tells of and what was not sent again before.
+    fn repeat_gaps(&mut self, psn: Psn, list: &[u8]) {
+        let gaps = self.gaps(psn, list);
+        let mut lost = 0;
+        self.selective_repeat.add_gaps(gaps.inspect(|_| lost += 1));
+        if lost > 0 {
+            (1..lost).for_each(|_| self.window.note_single_loss());
+            self.wake();
+        }
     }
 
     /// R76: no receive was posted; wait, then send from `psn` on again.
@@ -169,8 +205,9 @@ impl Requester {
             return;
         };
         self.retransmission = Retransmission::TailProbe;
-        // Everything was sent again, and not a packet of it has arrived.
-        if rewound && !self.selective_repeat.is_under_way() {
+        // Everything was sent again, and not a packet of it has arrived; or some of a list did not.
+        if self.selective_repeat.give_up_list() || rewound && !self.selective_repeat.is_under_way()
+        {
             self.doubts.note_silence(self.psns.outstanding(), self.reads.is_empty());
         }
         let plain = self.reads.is_empty();

@@ -6,11 +6,12 @@
 //! (go-back-N), now and at each later NAK at once.
 
 use uroce_memory::mutation::mutated;
-use uroce_wire::{DropReason, Packet, Psn};
+use uroce_wire::{DropReason, Gap, Packet, Psn, TAKES_GAP_LISTS};
 
 use super::placement::{Misplaced, Responded};
 use super::scoreboard::Scoreboard;
 use super::segment::Segment;
+use super::send_queue::SendWqe;
 use super::send_window::{AckRequests, PsnWindow};
 use super::{ReadSlot, Requester};
 use crate::context::{Context, Transmit};
@@ -40,6 +41,10 @@ pub(crate) struct SelectiveRepeat {
     /// Their number, and one past the PSN of the last, until a later packet is acknowledged.
     run: u32,
     end: Option<Psn>,
+    /// Further gaps that the NAK has told and whose packets still have to go out, the first one last (ADR 33).
+    further: Vec<Gap>,
+    /// A list of gaps has come, and `end` is that of the last one.
+    has_list: bool,
     /// The last of them has just been written; the batch ends behind it.
     pause: bool,
     /// Whether a NAK has asked for them, and when they left: the ACK then gives a sample of the round trip.
@@ -70,7 +75,7 @@ impl SelectiveRepeat {
 
     /// Something that was sent before goes out next.
     pub(crate) fn wants_to_send(&self) -> bool {
-        self.left > 0
+        self.left > 0 || !self.further.is_empty()
     }
 
     /// The missing responses may have changed.
@@ -84,9 +89,36 @@ impl SelectiveRepeat {
     }
 
     /// True if a NAK has asked for the packets that were sent again last, from `una` on, and none of them is
-    /// acknowledged: another NAK for them is a copy.
+    /// acknowledged: another NAK for them is a copy. Of a list, packets before `una` may be.
     pub(crate) fn was_asked_for(&self, una: Psn) -> bool {
-        self.asked && self.end.is_some_and(|end| end == una.add(self.run))
+        let all = |end: Psn| end == una.add(self.run) || self.has_list && end.since(una) > 0;
+        self.asked && self.end.is_some_and(all)
+    }
+
+    /// Reserved bits of the request packet `psn`: a packet that is sent again alone tells the peer that this requester
+    /// takes gap lists.
+    pub(super) fn announcement(&self, psn: Psn) -> u8 {
+        let alone = self.asked && self.end.is_some_and(|end| end.since(psn) > 0);
+        if alone && self.enabled { TAKES_GAP_LISTS } else { 0 }
+    }
+
+    /// A NAK has told of gaps: those behind what was sent again already go out, too.
+    pub(super) fn add_gaps(&mut self, gaps: impl Iterator<Item = Gap>) {
+        let mut gaps = gaps.peekable();
+        let Some(end) = self.end.filter(|_| gaps.peek().is_some()) else { return };
+        // They are told to whoever keeps what is between them.
+        (self.peer, self.misses, self.has_list) = (GapHandling::Reorders, 0, true);
+        let before = self.further.len();
+        self.further.extend(gaps.filter(|gap| gap.first.since(end) >= 0));
+        let Some(last) = self.further[before..].last() else { return };
+        self.end = Some(last.end());
+        self.further[before..].reverse();
+        self.further.rotate_left(before);
+    }
+
+    /// Gap lists mean something: the packets between them will not be sent again.
+    pub(super) fn takes_lists(&self) -> bool {
+        self.enabled
     }
 
     /// True if this peer has shown that it has a reorder buffer.
@@ -126,8 +158,21 @@ impl SelectiveRepeat {
     /// Everything is sent again, or nothing is left to send.
     pub(crate) fn forget(&mut self) {
         (self.left, self.run, self.end, self.left_at) = (0, 0, None, None);
+        self.forget_list();
         self.pause = false;
         self.note_responses();
+    }
+
+    /// What a list told of was sent again, and not all of it has arrived: the next one tells again. False without a list.
+    pub(super) fn give_up_list(&mut self) -> bool {
+        let had_list = self.has_list;
+        self.forget_list();
+        had_list
+    }
+
+    fn forget_list(&mut self) {
+        self.further.clear();
+        self.has_list = false;
     }
 
     /// Silence: asks again for all responses that are known to be missing, or for those of the oldest request.
@@ -217,15 +262,20 @@ impl SelectiveRepeat {
     fn begin(&mut self, psn: Psn, run: u32, asked: bool) {
         (self.next, self.left, self.run, self.end) = (psn, run, run, Some(psn.add(run)));
         (self.asked, self.left_at) = (asked, None);
+        self.forget_list();
         self.under_way = true;
     }
 
     /// The next packet to send out of turn, and whether it is the last of them.
     fn take(&mut self) -> Option<(Psn, bool)> {
-        self.left = self.left.checked_sub(1)?;
+        if self.left == 0 {
+            let gap = self.further.pop()?;
+            (self.next, self.left) = (gap.first, gap.packets);
+        }
+        self.left -= 1;
         let psn = self.next;
         self.next = psn.add(1);
-        Some((psn, self.left == 0))
+        Some((psn, !self.wants_to_send()))
     }
 
     /// What holds between two calls.
@@ -264,6 +314,19 @@ impl Requester {
         self.wake();
     }
 
+    /// The next SEND or WRITE packet to send again, whether it is the last, and the place of its request.
+    fn next_to_repeat(&mut self) -> Option<(Psn, bool, usize, SendWqe)> {
+        // Each round takes one packet of those that are to be sent again.
+        loop {
+            let (psn, last) = self.selective_repeat.take()?;
+            let index = self.send_queue.index_of(psn);
+            let wqe = index.and_then(|index| Some((index, *self.send_queue.get(index)?)));
+            if let Some((index, wqe)) = wqe.filter(|(_, wqe)| wqe.may_be_reordered()) {
+                return Some((psn, last, index, wqe));
+            }
+        }
+    }
+
     /// The next packet that is sent again out of turn. The last one asks for an ACK.
     #[inline(never)]
     pub(crate) fn poll_selective_repeat(
@@ -273,9 +336,7 @@ impl Requester {
         out: &mut [u8],
         cx: &mut Context<'_>,
     ) -> Option<Transmit> {
-        let (psn, last) = self.selective_repeat.take()?;
-        let index = self.send_queue.index_of(psn)?;
-        let wqe = *self.send_queue.get(index).filter(|wqe| wqe.may_be_reordered())?;
+        let (psn, last, index, wqe) = self.next_to_repeat()?;
         let ends = Segment::of(&wqe, psn, config.mtu()).ends();
         let before = psn.since(self.psns.una()).max(0) as u32;
         let window = self.window.packets();

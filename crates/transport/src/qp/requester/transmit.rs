@@ -111,7 +111,8 @@ impl Requester {
         let missing = &self.selective_repeat.responses;
         let read_last = missing.last_of_request(wqe, psn);
         let queue = &self.send_queue;
-        let packet = RequestPacket { config, queue, wqe, psn, ack_req, read_last };
+        let reserved7 = self.selective_repeat.announcement(psn);
+        let packet = RequestPacket { config, queue, wqe, psn, ack_req, read_last, reserved7 };
         let written = packet.write(out, cx.mem)?;
         if mutated("resent-corrupted") && !self.psns.sends_new() {
             out[written.len - ICRC_LEN - 4] ^= 1;

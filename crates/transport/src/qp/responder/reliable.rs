@@ -6,7 +6,7 @@
 //! (go-back-N) loses nothing: what was executed meanwhile is a duplicate.
 
 use uroce_memory::mutation::mutated;
-use uroce_wire::{DropReason, NakCode, Operation, Packet, Psn, Syndrome};
+use uroce_wire::{DropReason, NakCode, Operation, Packet, Psn, Syndrome, TAKES_GAP_LISTS};
 
 use super::Responder;
 use super::checks::{Refusal, check_enabled, check_rkey};
@@ -68,6 +68,7 @@ impl Responder {
     ) {
         self.take_in(config, now, packet, cx);
         if self.reorder_buffer.is_some() {
+            self.peer_takes_gap_lists |= packet.bth.reserved7 & TAKES_GAP_LISTS != 0;
             self.run_reordered(config, now, cx);
         }
     }
@@ -169,6 +170,9 @@ impl Responder {
         cx: &mut Context<'_>,
     ) {
         cx.counters.duplicate_request += 1;
+        if let Some(buffer) = &mut self.reorder_buffer {
+            buffer.forget_told(self.expected);
+        }
         if !self.reply_budget.spend(now) {
             cx.counters.drop(DropReason::ReplyBudget);
             return;
@@ -247,9 +251,12 @@ impl Responder {
         let (psn, expected) = (packet.bth.psn, self.expected);
         let taken = match &mut self.reorder_buffer {
             Some(buffer) => {
-                buffer.note(expected, psn)
-                    && plain
-                    && buffer.put(psn, packet.bytes(), cx.reorder_buffers)
+                let reached = buffer.note(expected, psn);
+                let kept = reached && plain && buffer.put(psn, packet.bytes(), cx.reorder_buffers);
+                if reached && !kept {
+                    buffer.note_dropped(psn);
+                }
+                kept
             }
             None => false,
         };
@@ -280,6 +287,7 @@ impl Responder {
         let Some(mut buffer) = self.reorder_buffer.take() else {
             return;
         };
+        let first = self.expected;
         for _ in 0..MOST_KEPT {
             let next = buffer.get(self.expected);
             let skips = || buffer.get(self.expected.add(1)).filter(|_| mutated("reorder-skips"));
@@ -292,8 +300,15 @@ impl Responder {
         }
         if buffer.reaches(self.expected) && !self.has_stopped() {
             buffer.pass(self.expected, cx.reorder_buffers);
+            let told = self.expected != first && buffer.was_told(self.expected);
             self.reorder_buffer = Some(buffer);
-            self.report_gap(now, cx);
+            if told {
+                // The missing packet is on its way already.
+                self.silent = true;
+                self.acknowledge_request(cx);
+            } else {
+                self.report_gap(now, cx);
+            }
             return;
         }
         cx.reorder_buffers.give_back(buffer);

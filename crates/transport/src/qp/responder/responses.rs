@@ -4,8 +4,8 @@ use std::collections::VecDeque;
 
 use uroce_memory::{Access, MemTable, PdId};
 use uroce_wire::{
-    Aeth, AtomicAckEth, Bth, HeaderWriter, ICRC_LEN, NakCode, Opcode, Operation, Position, Psn,
-    Syndrome, SyndromeKind, opcode_for, write_cnp,
+    Aeth, AtomicAckEth, Bth, Gap, HeaderWriter, ICRC_LEN, NakCode, Opcode, Operation, Position,
+    Psn, Syndrome, SyndromeKind, opcode_for, write_cnp, write_gap_list,
 };
 
 use super::replay::{ReplayCache, Saved, SavedKind};
@@ -71,6 +71,12 @@ impl Response {
     fn is_plain_ack(&self) -> bool {
         let Response::Ack { syndrome, .. } = self else { return false };
         matches!(syndrome.kind(), SyndromeKind::Ack { .. })
+    }
+
+    /// True if it says that the request with this PSN is missing.
+    pub(super) fn is_sequence_nak(&self, expected: Psn) -> bool {
+        let nak = Syndrome::nak(NakCode::PsnSequence);
+        matches!(self, Response::Ack { psn, syndrome, .. } if *psn == expected && *syndrome == nak)
     }
 
     fn is_ack(&self) -> bool {
@@ -295,10 +301,12 @@ fn key_of(answer: &Response) -> Psn {
     }
 }
 
-/// Writes the one packet of an answer; `None` if there is no room, or it is a READ response.
+/// Writes the one packet of an answer, with the list of gaps if there is one; `None` if there is no room, or it is a READ
+/// response.
 pub(super) fn write_answer(
     config: &QpConfig,
     answer: &Response,
+    gaps: &[Gap],
     out: &mut [u8],
 ) -> Option<Transmit> {
     let ack = Syndrome::ack(Syndrome::ACK_UNLIMITED);
@@ -318,7 +326,11 @@ pub(super) fn write_answer(
     if let Some(result) = result {
         writer.put(&result)?;
     }
-    let len = writer.len() + ICRC_LEN;
+    let mut end = writer.len();
+    if !gaps.is_empty() {
+        end += write_gap_list(out.get_mut(end..)?, psn, gaps.iter().copied());
+    }
+    let len = end + ICRC_LEN;
     Some(Transmit { len, path: config.path(), step: Step::Within })
 }
 
