@@ -43,6 +43,8 @@ pub const TAIL_PROBES: u32 = 3;
 pub const TAIL_PROBE_NS: u64 = 200_000;
 /// The first tail probe of a QP whose round trip is not known waits for this share of its timeout.
 pub const FIRST_PROBE_SHARE: u64 = 16;
+/// So often that wait doubles at most, after probes that something came back of: to half of the timeout.
+pub const FIRST_PROBE_DOUBLINGS: u32 = FIRST_PROBE_SHARE.trailing_zeros() - 1;
 /// Messages without a completion ask for no ACK while the last one that did left less than this ago (ns).
 pub const ACK_REQUEST_INTERVAL_NS: u64 = 100_000;
 /// Most request payload in flight of one QP on a short path, in bytes; a receiver's socket buffer holds about this.

@@ -9,6 +9,9 @@ const MIB: u64 = 1 << 20;
 /// Messages that are posted at a time.
 const AHEAD: usize = 48;
 
+/// Tail probes before the first round trip is known.
+const EARLY_PROBES: u64 = 2;
+
 /// Which operation moves bytes.
 #[derive(Clone, Copy, PartialEq)]
 enum Verb {
@@ -37,7 +40,7 @@ impl Stream {
     }
 
     fn setup(mtu: Mtu) -> Setup {
-        Setup { mtu, timeout: 18, rd_atomic: 16, ..Setup::as_device() }
+        Setup { mtu, timeout: 14, rd_atomic: 16, ..Setup::as_device() }
     }
 
     fn post(&mut self) {
@@ -100,7 +103,7 @@ fn r17_a_long_path_is_filled_by_writes() {
         let rate = stream.run(200 * MS);
         assert!(rate > 9.0, "{mtu}: {start} Gb/s at first, then {rate}");
         assert!(stream.peak <= limits::MAX_WINDOW_BYTES, "{}", stream.peak);
-        assert_eq!(stream.sent_again(), 0);
+        assert!(stream.sent_again() <= EARLY_PROBES, "{}", stream.sent_again());
     }
 }
 
@@ -139,7 +142,9 @@ fn r71_loss_on_a_long_path_does_not_make_the_window_collapse() {
         let (packets, again) = ((stream.bytes - bytes) / 1024, stream.sent_again() - again);
         let window = stream.pair.nodes[0].qp.window();
         assert!(rate > least, "{rate} Gb/s");
-        assert!(window.packets > 2048, "{window:?}");
+        let timeouts = stream.pair.nodes[0].counters.ack_timeout;
+        eprintln!("{rate} {window:?}");
+        assert!(window.packets > 2048, "{window:?}, {timeouts} timeouts");
         assert!(again <= packets / 500, "{again} of {packets} packets were sent again");
     }
 }
@@ -172,7 +177,7 @@ fn r17_a_receiver_that_takes_less_keeps_the_queue_short_and_no_packet_is_lost() 
     let rate = stream.run(300 * MS);
     assert!(rate > 0.9, "{rate} Gb/s");
     assert!(stream.peak <= 4 * 1_250_000, "{}", stream.peak);
-    assert_eq!(stream.sent_again(), 0);
+    assert!(stream.sent_again() <= EARLY_PROBES, "{}", stream.sent_again());
 }
 
 #[test]
@@ -206,5 +211,17 @@ fn after_a_pause_a_long_path_is_filled_anew_by_rounds() {
     );
     stream.run(100 * MS);
     assert!(stream.run(100 * MS) > 9.0);
-    assert_eq!(stream.sent_again(), 0);
+    assert!(stream.sent_again() <= EARLY_PROBES, "{}", stream.sent_again());
+}
+
+/// The first probe comes before the first ACK does, and again with each window.
+#[test]
+fn r75_a_round_trip_longer_than_the_wait_of_the_first_probe_is_measured_all_the_same() {
+    for round_trip_ms in [5, 20, 30] {
+        let mut stream = Stream::new(Stream::setup(Mtu::M1024), round_trip_ms * MS, Verb::Write);
+        stream.run(30 * round_trip_ms * MS);
+        assert!(stream.pair.nodes[0].qp.window().path > 1000, "{round_trip_ms} ms");
+        assert!(stream.sent_again() < 10, "{round_trip_ms} ms: {}", stream.sent_again());
+        assert_eq!(stream.pair.nodes[0].counters.ack_timeout, 0);
+    }
 }

@@ -88,7 +88,11 @@ impl Requester {
             self.window.note_single_loss();
             return self.repeat_gaps(psn, list);
         }
-        self.window.note_going_back(config.mtu_shift());
+        match self.send_queue.oldest_may_be_reordered() {
+            true => self.window.note_going_back(config.mtu_shift()),
+            // To ask for READs once more costs a packet each.
+            false => self.window.note_loss(),
+        }
         self.retransmission = Retransmission::SequenceNak;
         self.go_back_to(psn, cx);
     }
@@ -205,8 +209,9 @@ impl Requester {
             return;
         };
         self.retransmission = Retransmission::TailProbe;
-        // Everything was sent again, and not a packet of it has arrived; or some of a list did not.
-        if self.selective_repeat.give_up_list() || rewound && !self.selective_repeat.is_under_way()
+        // Everything was sent again, and not a packet of it has arrived; or no more than one of a list.
+        if self.selective_repeat.give_up_list(self.psns.una())
+            || rewound && !self.selective_repeat.is_under_way()
         {
             self.doubts.note_silence(self.psns.outstanding(), self.reads.is_empty());
         }

@@ -38,6 +38,8 @@ pub(crate) struct SelectiveRepeat {
     /// The next of them, and how many still have to go out.
     next: Psn,
     left: u32,
+    /// The first of all of them.
+    start: Psn,
     /// Their number, and one past the PSN of the last, until a later packet is acknowledged.
     run: u32,
     end: Option<Psn>,
@@ -163,11 +165,12 @@ impl SelectiveRepeat {
         self.note_responses();
     }
 
-    /// What a list told of was sent again, and not all of it has arrived: the next one tells again. False without a list.
-    pub(super) fn give_up_list(&mut self) -> bool {
-        let had_list = self.has_list;
+    /// What a list told of was sent again, and not all of it has arrived: the next one tells again. True if no more than one
+    /// packet of it has arrived, as where trains get lost; `una` is the oldest packet that is not acknowledged.
+    pub(super) fn give_up_list(&mut self, una: Psn) -> bool {
+        let in_vain = self.has_list && una.since(self.start) <= 1;
         self.forget_list();
-        had_list
+        in_vain
     }
 
     fn forget_list(&mut self) {
@@ -261,6 +264,7 @@ impl SelectiveRepeat {
     /// The `run` packets from `psn` on go out next; `asked` for by a NAK.
     fn begin(&mut self, psn: Psn, run: u32, asked: bool) {
         (self.next, self.left, self.run, self.end) = (psn, run, run, Some(psn.add(run)));
+        self.start = psn;
         (self.asked, self.left_at) = (asked, None);
         self.forget_list();
         self.under_way = true;

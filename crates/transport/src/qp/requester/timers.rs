@@ -194,6 +194,9 @@ pub(crate) struct TailProbe {
     since: Instant,
     /// Probes since the last progress.
     sent: u32,
+    /// How often the wait of the first probe is doubled while no round trip is known: a probe that comes too early
+    /// prevents that it is measured (Karn).
+    doublings: u32,
     /// The requester went back to its oldest packet, and nothing was acknowledged since.
     rewound: bool,
     /// No probe was answered: no further one is sent before there is progress.
@@ -262,6 +265,7 @@ impl TailProbe {
         // A running timer is moved when it fires, which is seldom; progress is made with each ACK.
         self.since = now;
         if self.sent > 0 || self.rewound || self.is_exhausted {
+            self.doublings = (self.doublings + self.sent.min(1)).min(limits::FIRST_PROBE_DOUBLINGS);
             (self.sent, self.rewound, self.is_exhausted, self.at) = (0, false, false, None);
         }
         measured
@@ -322,7 +326,7 @@ impl TailProbe {
     fn end(&self, repair: &SelectiveRepeat, timeout: u8) -> Option<Instant> {
         let wait = repair
             .probe_timeout_ns(self.round_trip_ns)
-            .or_else(|| initial_probe_timeout_ns(timeout));
+            .or_else(|| initial_probe_timeout_ns(timeout).map(|ns| ns << self.doublings));
         wait.map(|ns| self.since.add_ns(ns << self.sent))
     }
 }
