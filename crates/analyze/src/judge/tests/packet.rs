@@ -102,6 +102,7 @@ fn versions_reserved_bits_and_hop_limits() {
     changed(|packet| packet.bth.tver = 1).breaks("transport-version");
     changed(|packet| packet.bth.reserved6 = 0x10).breaks("reserved-bits");
     changed(|packet| packet.bth.reserved7 = 0x10).breaks("reserved-bits");
+    changed(|packet| packet.bth.reserved7 = 0x40).keeps("reserved-bits");
     changed(|packet| packet.bth.reserved6 = 0x10).keeps_all();
     changed(|packet| packet.bth.becn = true).keeps("reserved-bits");
     changed(|packet| packet.hop_limit = 1).breaks("hop-limit-low");
