@@ -202,7 +202,7 @@ impl SelectiveRepeat {
     fn note_repaired(&mut self, una: Psn, now: Instant) {
         self.responses.note_progress();
         let Some(beyond) = self.end.map(|end| una.since(end)).filter(|beyond| *beyond >= 0) else {
-            if self.left > 0 {
+            if self.wants_to_send() {
                 self.pass(una);
             }
             return;
@@ -224,6 +224,14 @@ impl SelectiveRepeat {
     fn pass(&mut self, una: Psn) {
         let passed = u32::try_from(una.since(self.next)).unwrap_or(0).min(self.left);
         (self.next, self.left) = (self.next.add(passed), self.left - passed);
+        while let Some(gap) = self.further.last_mut() {
+            let passed = u32::try_from(una.since(gap.first)).unwrap_or(0);
+            if passed < gap.packets {
+                *gap = Gap { first: gap.first.add(passed), packets: gap.packets - passed };
+                return;
+            }
+            self.further.pop();
+        }
     }
 
     /// How many packets from `missing` on are sent again out of turn; `None`: all of them, in turn.

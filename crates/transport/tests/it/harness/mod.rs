@@ -708,6 +708,16 @@ impl Pair {
         self.receive(0, &bytes, 0);
     }
 
+    /// Node 0 hears a sequence NAK with a list of gaps from its peer.
+    pub fn nak_with_list(&mut self, psn: u32, list: &[u8]) {
+        let syndrome = Syndrome::nak(uroce_wire::NakCode::PsnSequence);
+        let write = |out: &mut HeaderWriter<'_>, _: &mut Bth| {
+            out.put(&Aeth { syndrome, msn: 0 }).unwrap();
+        };
+        let bytes = self.forge(0, Opcode::RC_ACKNOWLEDGE, psn, write, list);
+        self.receive(0, &bytes, 0);
+    }
+
     /// SEND with immediate data, WRITE and READ of `length` bytes by node 0; the data has arrived.
     pub fn move_bytes(&mut self, length: usize) {
         let data = pattern(7, length);
