@@ -15,11 +15,10 @@ use std::net::IpAddr;
 use std::sync::Arc;
 
 use requester::Requester;
-pub use requester::Window;
 use responder::Responder;
 pub use run::Run;
 pub use state::ModifyQpError;
-pub use traffic::QpTraffic;
+pub use traffic::{QpTraffic, Window};
 use uroce_wire::{Bth, DropReason, HeaderWriter, ICRC_LEN, Opcode, Operation, Packet, Psn, Qpn};
 
 use crate::attr::{CreateQpError, QpAttr, QpInit, QpType};
@@ -96,7 +95,14 @@ impl QueuePair {
     /// What it sent and received since it was made.
     pub fn traffic(&self) -> QpTraffic {
         let (sent_messages, rcvd_rnr_naks) = self.requester.counts();
+        let (window, path) =
+            (self.requester.window.packets(), self.requester.window.path_packets());
         QpTraffic {
+            window: Window {
+                packets: window,
+                outstanding: self.requester.psns().outstanding(),
+                path,
+            },
             sent_messages,
             rcvd_rnr_naks,
             rcvd_messages: self.responder.rcvd_messages(),
@@ -168,12 +174,9 @@ impl QueuePair {
         if !counts {
             return 0;
         }
-        u64::from(self.requester.outstanding_beyond_path()) << self.config.mtu_shift()
-    }
-
-    /// How much may be on its way, and how much is.
-    pub fn window(&self) -> Window {
-        self.requester.window()
+        let outstanding = self.requester.psns().outstanding();
+        let beyond = outstanding.saturating_sub(self.requester.window.path_packets());
+        u64::from(beyond) << self.config.mtu_shift()
     }
 
     /// The address of the peer, if it acknowledges what it gets.
@@ -281,7 +284,10 @@ impl QueuePair {
         if packet.info.is_request() {
             self.responder.handle_request(&self.config, now, arrival, packet, cx);
         } else if packet.info.operation == Operation::Cnp {
-            return self.note_cnp(now, packet, cx);
+            if is_cnp(packet, cx) {
+                self.requester.window.note_congestion(now, self.config.mtu_shift());
+            }
+            return;
         } else {
             if packet.info.operation != Operation::Acknowledge {
                 self.responder.note_congestion(&self.config, now, arrival);
@@ -477,14 +483,14 @@ impl QueuePair {
         }
         sent
     }
+}
 
-    /// R13: a CNP has 16 bytes behind the BTH, and no meaning for PSNs.
-    fn note_cnp(&mut self, now: Instant, packet: &Packet<'_>, cx: &mut Context<'_>) {
-        if packet.payload().len() == 16 {
-            cx.counters.rcvd_cnp += 1;
-            self.requester.note_congestion(&self.config, now);
-        } else {
-            cx.counters.drop(DropReason::BadLength);
-        }
+/// R13: a CNP has 16 bytes behind the BTH, and no meaning for PSNs. True if it is one.
+fn is_cnp(packet: &Packet<'_>, cx: &mut Context<'_>) -> bool {
+    let is_one = packet.payload().len() == 16;
+    match is_one {
+        true => cx.counters.rcvd_cnp += 1,
+        false => cx.counters.drop(DropReason::BadLength),
     }
+    is_one
 }

@@ -41,17 +41,6 @@ struct ReadSlot {
     last: Psn,
 }
 
-/// How much a queue pair may have on its way to a peer that acknowledges, in packets.
-#[derive(Debug, Clone, Copy, PartialEq, Eq)]
-pub struct Window {
-    /// Most packets.
-    pub packets: u32,
-    /// Packets that are on their way.
-    pub outstanding: u32,
-    /// What the path holds by itself (ADR 32); 0 on a short path.
-    pub path: u32,
-}
-
 /// State of the requester of one QP.
 #[derive(Debug, Default)]
 pub(crate) struct Requester {
@@ -66,7 +55,8 @@ pub(crate) struct Requester {
     /// READs and atomics whose responses are expected, in PSN order.
     reads: VecDeque<ReadSlot>,
     ack_requests: AckRequests,
-    window: CongestionWindow,
+    /// How much may be on its way.
+    pub(in crate::qp) window: CongestionWindow,
     ack_timer: AckTimer,
     rnr_wait: RnrWait,
     /// Why what was sent before is sent again.
@@ -190,28 +180,6 @@ impl Requester {
         self.tail_probe.forget_sample();
         self.selective_repeat.reset();
         self.reads.clear();
-    }
-
-    /// The path may be another one, with this path MTU.
-    pub(crate) fn start_path(&mut self, mtu_shift: u32) {
-        self.window.start_path(mtu_shift);
-    }
-
-    /// PSNs in flight beyond those that the path itself holds.
-    #[inline]
-    pub(crate) fn outstanding_beyond_path(&self) -> u32 {
-        self.psns.outstanding().saturating_sub(self.window.path_packets())
-    }
-
-    /// How much may be on its way, and how much is.
-    pub(crate) fn window(&self) -> Window {
-        let (packets, path) = (self.window.packets(), self.window.path_packets());
-        Window { packets, outstanding: self.psns.outstanding(), path }
-    }
-
-    /// A CNP has come.
-    pub(crate) fn note_congestion(&mut self, config: &QpConfig, now: Instant) {
-        self.window.note_congestion(now, config.mtu_shift());
     }
 
     pub(crate) fn set_retries(&mut self, retry_cnt: u8, rnr_retry: u8) {

@@ -18,7 +18,7 @@ use message::Message;
 use receives::{Receives, Target};
 use replay::ReplayCache;
 use responses::{Response, Responses};
-use uroce_wire::{DropReason, Gap, Packet, Psn, Syndrome};
+use uroce_wire::{DropReason, Packet, Psn, Syndrome};
 
 use crate::attr::{QpInit, QpType};
 use crate::cause::{Cause, FlushReason};
@@ -264,18 +264,15 @@ impl Responder {
                 }
             }
             self.responses.pop();
-            let gaps = self.gaps_behind(&answer);
+            let gaps = match &mut self.reorder_buffer {
+                Some(buffer)
+                    if self.peer_takes_gap_lists && answer.is_sequence_nak(self.expected) =>
+                {
+                    buffer.tell_gaps(self.expected)
+                }
+                _ => &[],
+            };
             return responses::write_answer(config, &answer, gaps, out);
-        }
-    }
-
-    /// What a sequence NAK tells of beside its own PSN, to a requester that takes that.
-    fn gaps_behind(&mut self, answer: &Response) -> &[Gap] {
-        match &mut self.reorder_buffer {
-            Some(buffer) if self.peer_takes_gap_lists && answer.is_sequence_nak(self.expected) => {
-                buffer.tell_gaps(self.expected)
-            }
-            _ => &[],
         }
     }
 

@@ -76,7 +76,7 @@ impl Stream {
     /// Bytes in flight, those that the path holds by itself included.
     fn outstanding(&self) -> u64 {
         let qp = &self.pair.nodes[0].qp;
-        u64::from(qp.window().outstanding) << self.pair.setup.mtu.bytes().trailing_zeros()
+        u64::from(qp.traffic().window.outstanding) << self.pair.setup.mtu.bytes().trailing_zeros()
     }
 
     /// Loses one packet in so many, both ways.
@@ -140,7 +140,7 @@ fn r71_loss_on_a_long_path_does_not_make_the_window_collapse() {
         let (bytes, again) = (stream.bytes, stream.sent_again());
         let rate = stream.run(500 * MS);
         let (packets, again) = ((stream.bytes - bytes) / 1024, stream.sent_again() - again);
-        let window = stream.pair.nodes[0].qp.window();
+        let window = stream.pair.nodes[0].qp.traffic().window;
         assert!(rate > least, "{rate} Gb/s");
         let timeouts = stream.pair.nodes[0].counters.ack_timeout;
         eprintln!("{rate} {window:?}");
@@ -184,15 +184,15 @@ fn r17_a_receiver_that_takes_less_keeps_the_queue_short_and_no_packet_is_lost() 
 fn r104_cnps_make_the_window_of_a_long_path_smaller_and_it_recovers() {
     let mut stream = Stream::new(Stream::setup(Mtu::M1024), 10 * MS, Verb::Write);
     stream.run(250 * MS);
-    let before = stream.pair.nodes[0].qp.window().packets;
+    let before = stream.pair.nodes[0].qp.traffic().window.packets;
     let mut cnp = forge::Forged::new(uroce_wire::Opcode::CNP, 0);
     (cnp.bth.becn, cnp.bth.dest_qpn) = (true, uroce_wire::Qpn::new(QPNS[0]));
     cnp.payload = vec![0; 16];
     (0..1000).for_each(|_| stream.pair.receive(0, &cnp.bytes(), 0));
-    let after = stream.pair.nodes[0].qp.window().packets;
+    let after = stream.pair.nodes[0].qp.traffic().window.packets;
     assert_eq!(after, before - before / 4, "once in a round trip");
     stream.run(100 * MS);
-    assert!(stream.pair.nodes[0].qp.window().packets >= before * 9 / 10);
+    assert!(stream.pair.nodes[0].qp.traffic().window.packets >= before * 9 / 10);
 }
 
 #[test]
@@ -220,7 +220,7 @@ fn r75_a_round_trip_longer_than_the_wait_of_the_first_probe_is_measured_all_the_
     for round_trip_ms in [5, 20, 30] {
         let mut stream = Stream::new(Stream::setup(Mtu::M1024), round_trip_ms * MS, Verb::Write);
         stream.run(30 * round_trip_ms * MS);
-        assert!(stream.pair.nodes[0].qp.window().path > 1000, "{round_trip_ms} ms");
+        assert!(stream.pair.nodes[0].qp.traffic().window.path > 1000, "{round_trip_ms} ms");
         assert!(stream.sent_again() < 10, "{round_trip_ms} ms: {}", stream.sent_again());
         assert_eq!(stream.pair.nodes[0].counters.ack_timeout, 0);
     }

@@ -416,7 +416,7 @@ fn r75_lost_lists_and_packets_of_lists_cost_no_timeout() {
 
 /// A list, and then an ACK of a part of it, before anything is sent.
 #[test]
-fn i7_r71_what_a_list_tells_and_an_ack_has_covered_meanwhile_is_not_sent_again() {
+fn r71_i7_what_a_list_tells_and_an_ack_has_covered_meanwhile_is_not_sent_again() {
     let mut pair = pair(true);
     run(&mut pair, 1, 60, &[20]);
     let first = pair.nodes[0].qp.next_psn().get();

@@ -1,13 +1,13 @@
 //! Going back to a PSN (go-back-N): after sequence NAKs, RNR NAKs and timeouts; the timers that lead there.
 
 use uroce_memory::mutation::mutated;
-use uroce_wire::{DropReason, Gap, Psn, ack_timeout_ns, read_gap_list, rnr_timer_us};
+use uroce_wire::{DropReason, Psn, ack_timeout_ns, rnr_timer_us};
 
 use super::Requester;
+use super::selective_repeat::GapList;
 use super::timers::TailProbeDue;
 use crate::cause::Cause;
 use crate::context::Context;
-use crate::limits;
 use crate::qp::config::QpConfig;
 use crate::retransmission::Retransmission;
 use crate::time::Instant;
@@ -61,8 +61,10 @@ impl Requester {
             return;
         }
         let copy = psn == self.psns.una() && self.selective_repeat.was_asked_for(psn);
+        let list = GapList { psn, bytes: list, next: self.psns.next() };
         if copy {
-            return self.repeat_gaps(psn, list);
+            self.window.note_single_losses(self.selective_repeat.add_gaps(list));
+            return self.wake();
         }
         if self.psns.next() == psn {
             return;
@@ -77,16 +79,16 @@ impl Requester {
             return self.fail_oldest_send(config, WcStatus::RetryExcErr, cause, cx);
         }
         let alone = psn == self.psns.una() && self.send_queue.oldest_may_be_reordered();
-        let told = self.gaps(psn, list).next().filter(|gap| gap.first == psn);
+        let told = self.selective_repeat.first_gap(list);
         let run = match told {
             _ if !alone => None,
-            Some(gap) => Some(gap.packets),
+            Some(packets) => Some(packets),
             None => self.selective_repeat.length_for(psn, now),
         };
         if let Some(run) = run {
             self.retransmit_oldest(run, true);
-            self.window.note_single_loss();
-            return self.repeat_gaps(psn, list);
+            let further = self.selective_repeat.add_gaps(list);
+            return self.window.note_single_losses(1 + further);
         }
         match self.send_queue.oldest_may_be_reordered() {
             true => self.window.note_going_back(config.mtu_shift()),
@@ -95,31 +97,6 @@ impl Requester {
         }
         self.retransmission = Retransmission::SequenceNak;
         self.go_back_to(psn, cx);
-    }
-
-    /// The gaps that a NAK for `psn` tells of, as far as those packets are on their way: the others it makes up. Nobody
-    /// who asks for lists is told of more packets than `limits::PACKETS_PER_GAP_LIST`.
-    fn gaps<'a>(&self, psn: Psn, list: &'a [u8]) -> impl Iterator<Item = Gap> + use<'a> {
-        let takes = self.selective_repeat.takes_lists();
-        let list = if takes { list } else { &[] };
-        let next = self.psns.next();
-        let mut left = limits::PACKETS_PER_GAP_LIST;
-        read_gap_list(list, psn).take_while(move |gap| {
-            let fits = gap.packets <= left && next.since(gap.end()) >= 0;
-            left = left.saturating_sub(gap.packets);
-            fits
-        })
-    }
-
-    /// Sends again what a NAK for `psn` tells of and what was not sent again before.
-    fn repeat_gaps(&mut self, psn: Psn, list: &[u8]) {
-        let gaps = self.gaps(psn, list);
-        let mut lost = 0;
-        self.selective_repeat.add_gaps(gaps.inspect(|_| lost += 1));
-        if lost > 0 {
-            (1..lost).for_each(|_| self.window.note_single_loss());
-            self.wake();
-        }
     }
 
     /// R76: no receive was posted; wait, then send from `psn` on again.

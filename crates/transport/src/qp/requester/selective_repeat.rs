@@ -6,12 +6,12 @@
 //! (go-back-N), now and at each later NAK at once.
 
 use uroce_memory::mutation::mutated;
-use uroce_wire::{DropReason, Gap, Packet, Psn, TAKES_GAP_LISTS};
+use uroce_wire::{DropReason, Gap, Packet, Psn, TAKES_GAP_LISTS, read_gap_list};
 
 use super::placement::{Misplaced, Responded};
 use super::scoreboard::Scoreboard;
 use super::segment::Segment;
-use super::send_queue::SendWqe;
+use super::send_queue::{SendQueue, SendWqe};
 use super::send_window::{AckRequests, PsnWindow};
 use super::{ReadSlot, Requester};
 use crate::context::{Context, Transmit};
@@ -27,6 +27,14 @@ enum GapHandling {
     Unknown,
     Reorders,
     Discards,
+}
+
+/// The list behind a sequence NAK for `psn`, while `next` goes out next: what it tells beyond that it makes up.
+#[derive(Debug, Clone, Copy)]
+pub(super) struct GapList<'a> {
+    pub(super) psn: Psn,
+    pub(super) bytes: &'a [u8],
+    pub(super) next: Psn,
 }
 
 /// Packets that are sent again before new ones.
@@ -104,23 +112,38 @@ impl SelectiveRepeat {
         if alone && self.enabled { TAKES_GAP_LISTS } else { 0 }
     }
 
-    /// A NAK has told of gaps: those behind what was sent again already go out, too.
-    pub(super) fn add_gaps(&mut self, gaps: impl Iterator<Item = Gap>) {
-        let mut gaps = gaps.peekable();
-        let Some(end) = self.end.filter(|_| gaps.peek().is_some()) else { return };
-        // They are told to whoever keeps what is between them.
+    /// The gaps of a list, as far as it makes sense; none if nobody has asked for lists. So much is told at a time at most.
+    fn gaps_of<'a>(&self, list: GapList<'a>) -> impl Iterator<Item = Gap> + use<'a> {
+        let bytes = if self.enabled { list.bytes } else { &[] };
+        let mut left = limits::PACKETS_PER_GAP_LIST;
+        read_gap_list(bytes, list.psn).take_while(move |gap| {
+            let fits = gap.packets <= left && list.next.since(gap.end()) >= 0;
+            left = left.saturating_sub(gap.packets);
+            fits
+        })
+    }
+
+    /// How many packets are missing from the PSN of the NAK on, if it has a list.
+    pub(super) fn first_gap(&self, list: GapList<'_>) -> Option<u32> {
+        let first = self.gaps_of(list).next().filter(|gap| gap.first == list.psn);
+        first.map(|gap| gap.packets)
+    }
+
+    /// A NAK has told of gaps: those behind what was sent again already go out, too. Returns how many.
+    pub(super) fn add_gaps(&mut self, list: GapList<'_>) -> u32 {
+        let mut gaps = self.gaps_of(list).peekable();
+        let Some(end) = self.end.filter(|_| gaps.peek().is_some()) else { return 0 };
+        // They are told by somebody who keeps what is between them.
         (self.peer, self.misses, self.has_list) = (GapHandling::Reorders, 0, true);
         let before = self.further.len();
         self.further.extend(gaps.filter(|gap| gap.first.since(end) >= 0));
-        let Some(last) = self.further[before..].last() else { return };
-        self.end = Some(last.end());
-        self.further[before..].reverse();
-        self.further.rotate_left(before);
-    }
-
-    /// Gap lists mean something: the packets between them will not be sent again.
-    pub(super) fn takes_lists(&self) -> bool {
-        self.enabled
+        let added = self.further.len() - before;
+        if let Some(last) = self.further[before..].last() {
+            self.end = Some(last.end());
+            self.further[before..].reverse();
+            self.further.rotate_left(before);
+        }
+        added as u32
     }
 
     /// True if this peer has shown that it has a reorder buffer.
@@ -301,6 +324,19 @@ impl SelectiveRepeat {
         self.responses.assert_invariants(psns);
     }
 
+    /// The next SEND or WRITE packet to send out of turn, whether it is the last, and its request with the place of that.
+    fn take_from(&mut self, queue: &SendQueue) -> Option<(Psn, bool, usize, SendWqe)> {
+        // Each round takes one packet of those that are to be sent again.
+        loop {
+            let (psn, last) = self.take()?;
+            let index = queue.index_of(psn);
+            let wqe = index.and_then(|index| Some((index, *queue.get(index)?)));
+            if let Some((index, wqe)) = wqe.filter(|(_, wqe)| wqe.may_be_reordered()) {
+                return Some((psn, last, index, wqe));
+            }
+        }
+    }
+
     fn note_sent(&mut self, last: bool, now: Instant) {
         self.pause = last;
         if self.asked {
@@ -326,19 +362,6 @@ impl Requester {
         self.wake();
     }
 
-    /// The next SEND or WRITE packet to send again, whether it is the last, and the place of its request.
-    fn next_to_repeat(&mut self) -> Option<(Psn, bool, usize, SendWqe)> {
-        // Each round takes one packet of those that are to be sent again.
-        loop {
-            let (psn, last) = self.selective_repeat.take()?;
-            let index = self.send_queue.index_of(psn);
-            let wqe = index.and_then(|index| Some((index, *self.send_queue.get(index)?)));
-            if let Some((index, wqe)) = wqe.filter(|(_, wqe)| wqe.may_be_reordered()) {
-                return Some((psn, last, index, wqe));
-            }
-        }
-    }
-
     /// The next packet that is sent again out of turn. The last one asks for an ACK.
     #[inline(never)]
     pub(crate) fn poll_selective_repeat(
@@ -348,7 +371,7 @@ impl Requester {
         out: &mut [u8],
         cx: &mut Context<'_>,
     ) -> Option<Transmit> {
-        let (psn, last, index, wqe) = self.next_to_repeat()?;
+        let (psn, last, index, wqe) = self.selective_repeat.take_from(&self.send_queue)?;
         let ends = Segment::of(&wqe, psn, config.mtu()).ends();
         let before = psn.since(self.psns.una()).max(0) as u32;
         let window = self.window.packets();

@@ -4,6 +4,7 @@ use uroce_memory::mutation::mutated;
 use uroce_wire::Psn;
 
 use super::path_capacity::{PathCapacity, RoundTrip};
+use super::read_split::read_split;
 use super::segment::carries_payload;
 use super::send_queue::SendWqe;
 use crate::limits;
@@ -107,7 +108,7 @@ impl PsnWindow {
 
 /// Most PSNs in flight, in packets, as TCP has a congestion window in bytes; shrinks on loss, grows with progress.
 #[derive(Debug)]
-pub(super) struct CongestionWindow {
+pub(in crate::qp) struct CongestionWindow {
     packets: u32,
     /// It does not grow beyond this: the window of a short path, or a multiple of what the path has been shown to hold.
     limit: u32,
@@ -136,7 +137,7 @@ impl Default for CongestionWindow {
 impl CongestionWindow {
     /// Its size in packets.
     #[inline]
-    pub(super) fn packets(&self) -> u32 {
+    pub(in crate::qp) fn packets(&self) -> u32 {
         self.packets.min(self.limit)
     }
 
@@ -158,12 +159,12 @@ impl CongestionWindow {
 
     /// What the path holds by itself, in packets, so that it is not on its way into a receiver's buffer; 0 on a short path.
     #[inline]
-    pub(super) fn path_packets(&self) -> u32 {
+    pub(in crate::qp) fn path_packets(&self) -> u32 {
         self.path.packets()
     }
 
     /// Nothing is known of the path, which has this path MTU.
-    pub(super) fn start_path(&mut self, mtu_shift: u32) {
+    pub(in crate::qp) fn start_path(&mut self, mtu_shift: u32) {
         self.path = PathCapacity::default();
         self.limit = Self::of_short_path(mtu_shift);
         self.packets = self.packets.min(limits::SHORT_PATH_WINDOW);
@@ -257,8 +258,24 @@ impl CongestionWindow {
         self.slow_start = false;
     }
 
+    /// Losses of so many packets whose followers have arrived.
+    pub(super) fn note_single_losses(&mut self, packets: u32) {
+        (0..packets).for_each(|_| self.note_single_loss());
+    }
+
+    /// How many PSNs each READ REQUEST of a READ asks for that begins now: more than on a short path if the window is so
+    /// large that as many requests as are allowed do not fill it.
+    pub(super) fn read_split(&self, config: &QpConfig) -> u32 {
+        let split = read_split(config.attr.path_mtu);
+        if self.packets() <= Self::of_short_path(config.mtu_shift()) {
+            return split;
+        }
+        let allowed = split * u32::from(config.attr.max_rd_atomic).max(1);
+        split * self.packets().div_ceil(allowed).min(limits::READ_SPLITS_AT_ONCE)
+    }
+
     /// A CNP: a quarter less in flight, at most once in a round trip, and not less than on a short path (A24).
-    pub(super) fn note_congestion(&mut self, now: Instant, mtu_shift: u32) {
+    pub(in crate::qp) fn note_congestion(&mut self, now: Instant, mtu_shift: u32) {
         let again = self.cut_at.is_some_and(|at| now.since(at) < self.path.round_trip_ns());
         let excess = self.excess(mtu_shift);
         if again || excess == 0 {

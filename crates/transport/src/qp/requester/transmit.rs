@@ -6,7 +6,6 @@ use uroce_wire::{ICRC_LEN, Psn};
 
 use super::emit::{Failure, RequestPacket};
 use super::fast_path::Middle;
-use super::read_split::read_split;
 use super::segment::{Segment, takes_receive_only};
 use super::send_queue::SendWqe;
 use super::send_window::CongestionWindow;
@@ -14,7 +13,6 @@ use super::{ReadSlot, Requester};
 use crate::attr::QpType;
 use crate::cause::Cause;
 use crate::context::{Context, Transmit};
-use crate::limits;
 use crate::qp::config::QpConfig;
 use crate::qp_state::QpState;
 use crate::time::Instant;
@@ -79,7 +77,7 @@ impl Requester {
         cx: &mut Context<'_>,
     ) -> Option<Transmit> {
         let psn = self.psns.next();
-        let split = self.read_split(config);
+        let split = self.window.read_split(config);
         self.send_queue.number(index, psn, config.mtu(), split);
         let wqe = self.send_queue.get(index)?;
         let ends = Segment::of(wqe, psn, config.mtu()).ends();
@@ -160,22 +158,11 @@ impl Requester {
             return self.window.has_room(outstanding, 1);
         }
         // A request for many responses cannot be divided: one of them does not wait for losses to be forgotten.
-        let split = if wqe.numbered { wqe.read_split } else { self.read_split(config) };
+        let split = if wqe.numbered { wqe.read_split } else { self.window.read_split(config) };
         let want = split.min(wqe.psns_needed(config.mtu()));
         let widest = CongestionWindow::of_short_path(config.mtu_shift());
         let alone = self.reads.is_empty();
         self.window.has_room(outstanding, want) || alone && outstanding + want <= widest
-    }
-
-    /// How many PSNs each READ REQUEST of a READ asks for that begins now: more than on a short path if the window is so
-    /// large that as many requests as are allowed do not fill it.
-    fn read_split(&self, config: &QpConfig) -> u32 {
-        let (split, window) = (read_split(config.attr.path_mtu), self.window.packets());
-        if window <= CongestionWindow::of_short_path(config.mtu_shift()) {
-            return split;
-        }
-        let allowed = split * u32::from(config.attr.max_rd_atomic).max(1);
-        split * window.div_ceil(allowed).min(limits::READ_SPLITS_AT_ONCE)
     }
 
     /// Bookkeeping behind a packet of the request at `index`.
