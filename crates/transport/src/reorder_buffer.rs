@@ -17,6 +17,10 @@ const BLOCKS: usize = limits::REORDER_BLOCKS_PER_QP;
 pub struct ReorderBuffers {
     idle: Vec<Box<Block>>,
     /// Buffers without a block.
+    #[expect(
+        clippy::vec_box,
+        reason = "a queue pair borrows the box, which is not made anew each time"
+    )]
     empty: Vec<Box<ReorderBuffer>>,
     /// Blocks that exist, lent ones included.
     made: usize,

@@ -86,7 +86,7 @@ impl Stream {
             random ^= random << 13;
             random ^= random >> 7;
             random ^= random << 17;
-            if random % packets == 0 { Fate::Drop } else { Fate::Deliver }
+            if random.is_multiple_of(packets) { Fate::Drop } else { Fate::Deliver }
         });
     }
 
