@@ -71,7 +71,9 @@ pub use key::{Lkey, Rkey};
 pub use limits::MemLimits;
 pub use mr::{DeregError, Mr, MrInfo, RegMrError, Rereg, ReregError};
 pub use pd::PdError;
-pub use raw::{AllocError, LongCopies, Region, fault_in, long_copies, set_long_copies};
+pub use raw::{
+    AllocError, LongCopies, Region, fault_in, long_copies, multiplied_crc, set_long_copies,
+};
 pub use registration::{MrSlice, Requirer};
 pub use sge::{Sge, SgeError};
 pub use table::MemTable;

@@ -10,8 +10,8 @@
 //!    compiler is never told that they hold still. The only references are to `AtomicU64` and
 //!    smaller atomics, which are made to change.
 //! 2. **No plain access.** On x86-64 a copy is inline assembly, which the compiler cannot see into,
-//!    split or repeat: a loop of 16-byte moves, or for long copies one `rep movsb`; elsewhere (and
-//!    under Miri) it is a loop of relaxed atomics. Each is, in the terms of the memory model, a
+//!    split or repeat: a loop of moves of 16 or 32 bytes, which may work out a CRC of what passes, or for
+//!    long copies one `rep movsb`; elsewhere (and under Miri) it is a loop of relaxed atomics. Each is, in the terms of the memory model, a
 //!    sequence of atomic accesses of at most a word, so two copies that meet are a race but not a
 //!    *data race*: no undefined behaviour, only a mixture.
 //! 3. **Copied once, then judged.** Nothing in the crate decides anything by a registered byte;
@@ -32,6 +32,8 @@
 //!   an aligned word, else the last 4 likewise, else the last one. A program that polls the end
 //!   of a message, with acquire ordering, sees the whole message once the end is there. (The
 //!   standard promises nothing before the completion, but programs do poll.)
+#[cfg(all(target_arch = "x86_64", not(miri)))]
+mod crc;
 mod long;
 mod on_demand;
 mod pages;
@@ -43,7 +45,7 @@ mod word_moves;
 
 pub use long::{LongCopies, long_copies, set_long_copies};
 pub use pages::fault_in;
-pub use region::{AllocError, Region};
+pub use region::{AllocError, Region, multiplied_crc};
 #[cfg(all(target_arch = "x86_64", not(miri)))]
 use string_moves as moves;
 #[cfg(any(not(target_arch = "x86_64"), miri))]

@@ -194,6 +194,15 @@ impl<'t> MrSlice<'t> {
         self.region.read(self.at(offset, out.len())?, out)
     }
 
+    /// [`copy_out`](Self::copy_out) that works out on the way the register of CRC-32 behind what it writes to `out`, from 0 on.
+    /// `None`, with `out` untouched, where that is not to be had in one pass (as for
+    /// [`multiplied_crc`](crate::multiplied_crc)).
+    #[inline]
+    pub fn copy_out_crc(&self, offset: usize, out: &mut [u8]) -> Option<u32> {
+        let at = self.at(offset, out.len()).ok()?;
+        self.region.read_crc(at, out)
+    }
+
     /// Copies all bytes of `from` to the beginning of this slice (memory to memory), the end last. `from` may
     /// belong to another table; where the two overlap, the result is a mixture.
     ///

@@ -95,6 +95,21 @@ struct RawBth {
 }
 
 impl Bth {
+    /// Bytes before AckReq and PSN.
+    pub(crate) const HEAD_LEN: usize = 8;
+
+    /// The same with other bytes behind the first [`HEAD_LEN`](Self::HEAD_LEN): AckReq, reserved bits and PSN.
+    #[inline]
+    pub(crate) fn with_tail(self, tail: [u8; 4]) -> Bth {
+        let psn = u32::from_be_bytes(tail);
+        Bth {
+            ack_req: psn & 0x8000_0000 != 0,
+            reserved7: (psn >> 24) as u8 & 0x7f,
+            psn: Psn::new(psn),
+            ..self
+        }
+    }
+
     /// A header as we send it: MigReq 1, default P_Key, everything else 0 (docs/wire.md).
     pub const fn new(opcode: Opcode, dest_qpn: Qpn, psn: Psn) -> Bth {
         Bth {

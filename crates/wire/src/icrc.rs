@@ -12,8 +12,8 @@ use core::net::IpAddr;
 
 pub use captured::{icrc_of_captured, icrc_of_local, solve_two_bytes};
 pub(crate) use crc::update;
-pub use crc::{CrcMethod, crc_method, set_crc_method};
-pub use flow::{FlowIcrc, IcrcVerdict, recover};
+pub use crc::{CrcMethod, crc_method, crc_register, set_crc_method};
+pub use flow::{FlowIcrc, IcrcVerdict, PayloadCrc, recover};
 pub use v1::icrc_v1;
 pub(crate) use v1::update_masked;
 

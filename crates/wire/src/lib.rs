@@ -46,14 +46,15 @@ pub use headers::{
     XrcEth,
 };
 pub use icrc::{
-    CrcMethod, Flow, FlowIcrc, ICRC_LEN, IcrcVerdict, crc_method, icrc, icrc_bitwise,
-    icrc_of_captured, icrc_of_local, icrc_v1, recover, set_crc_method, solve_two_bytes, verify,
+    CrcMethod, Flow, FlowIcrc, ICRC_LEN, IcrcVerdict, PayloadCrc, crc_method, crc_register, icrc,
+    icrc_bitwise, icrc_of_captured, icrc_of_local, icrc_v1, recover, set_crc_method,
+    solve_two_bytes, verify,
 };
 pub use mtu::Mtu;
 pub use opcode::{
     HeaderSet, Opcode, OpcodeInfo, Operation, PayloadRule, Position, Service, opcode_for,
 };
-pub use packet::{Packet, ParseError};
+pub use packet::{Packet, PacketParser, ParseError};
 pub use psn::Psn;
 pub use qpn::Qpn;
 pub use slot::Slot;

@@ -91,6 +91,50 @@ impl fmt::Display for ParseError {
 
 impl core::error::Error for ParseError {}
 
+/// Parses packets that mostly are alike: of one length, with BTHs that differ in AckReq and PSN only.
+///
+/// What [`Packet::parse`], its slow twin, finds out of a packet holds for the next one like it.
+#[derive(Debug, Clone, Copy, Default)]
+pub struct PacketParser {
+    last: Option<ParsedLast>,
+}
+
+/// What was found out of the packet that came last.
+#[derive(Debug, Clone, Copy)]
+struct ParsedLast {
+    len: usize,
+    /// The BTH before AckReq and PSN.
+    head: [u8; Bth::HEAD_LEN],
+    bth: Bth,
+    info: &'static OpcodeInfo,
+}
+
+impl PacketParser {
+    /// [`Packet::parse`].
+    #[inline]
+    pub fn parse<'a>(&mut self, bytes: &'a [u8]) -> Result<Packet<'a>, ParseError> {
+        if let Some(ParsedLast { len, head, bth, info }) = &self.last
+            && *len == bytes.len()
+            && let Some((found, rest)) = bytes.split_first_chunk()
+            && found == head
+            && let Some(tail) = rest.first_chunk()
+        {
+            return Ok(Packet { bth: bth.with_tail(*tail), info, bytes });
+        }
+        self.parse_unlike(bytes)
+    }
+
+    #[inline(never)]
+    fn parse_unlike<'a>(&mut self, bytes: &'a [u8]) -> Result<Packet<'a>, ParseError> {
+        let packet = Packet::parse(bytes)?;
+        if let Some(head) = bytes.first_chunk() {
+            let Packet { bth, info, .. } = packet;
+            self.last = Some(ParsedLast { len: bytes.len(), head: *head, bth, info });
+        }
+        Ok(packet)
+    }
+}
+
 impl<'a> Packet<'a> {
     /// Checks 1 to 4 of docs/wire.md: length, opcode, headers with pad and ICRC, version.
     /// `bytes` is the UDP payload, ICRC included.
@@ -217,5 +261,45 @@ impl<'a> Packet<'a> {
     pub fn ieth(&self) -> Option<u32> {
         let before = [(HeaderSet::XRCETH, XrcEth::LEN)];
         self.header::<Ieth>(HeaderSet::IETH, &before).map(|ieth| ieth.0)
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use proptest::prelude::*;
+
+    use super::*;
+
+    proptest! {
+        /// Mostly packets like the one before, some with a byte changed, some of any bytes.
+        #[test]
+        fn the_parser_says_what_its_slow_twin_says(
+            packets in prop::collection::vec((0u8..5, any::<u8>(), 0usize..40, 0usize..60), 1..60),
+            any in prop::collection::vec(any::<u8>(), 60),
+        ) {
+            let mut parser = PacketParser::default();
+            let mut bytes = [0u8; 60];
+            for (kind, value, at, len) in packets {
+                match kind {
+                    0 => bytes.copy_from_slice(&any),
+                    1 => bytes[at] = value,
+                    // PSN and AckReq.
+                    2 => bytes[8..12].copy_from_slice(&[value, at as u8, len as u8, value]),
+                    3 => bytes[..2].copy_from_slice(&[value, 0x40]),
+                    _ => {}
+                }
+                let len = if kind == 4 { len } else { 60 };
+                let (found, expected) = (parser.parse(&bytes[..len]), Packet::parse(&bytes[..len]));
+                prop_assert_eq!(found.is_ok(), expected.is_ok());
+                match (found, expected) {
+                    (Ok(found), Ok(expected)) => {
+                        prop_assert_eq!(found.bth, expected.bth);
+                        prop_assert_eq!(found.info, expected.info);
+                        prop_assert_eq!(found.payload(), expected.payload());
+                    }
+                    (found, expected) => prop_assert_eq!(found.err(), expected.err()),
+                }
+            }
+        }
     }
 }

@@ -1,6 +1,6 @@
 //! How long copies are made.
 //!
-//! Up to a kilobyte a loop of 16-byte moves is as fast as a string move or faster. Beyond, processors make more of
+//! Up to a kilobyte a loop of moves of 16 or 32 bytes is as fast as a string move or faster. Beyond, processors make more of
 //! a string move: it leaves the cache to others. But where an emulator carries it out, it goes byte by byte, and the
 //! loop is five times as fast. Only a clock can tell, and this crate has none: the device decides by [`set_long_copies`].
 

@@ -8,6 +8,8 @@ use std::sync::atomic::{AtomicU8, AtomicU32, AtomicU64, Ordering};
 
 use thiserror::Error;
 
+#[cfg(all(target_arch = "x86_64", not(miri)))]
+use super::crc;
 use super::moves::{get_bytes, move_bytes, put_bytes, set_bytes};
 use super::{on_demand, pages};
 use crate::bounds::{AtomicError, CopyError, OutOfRange, span};
@@ -197,6 +199,25 @@ impl Region {
         Ok(())
     }
 
+    /// Copies `out.len()` bytes at `offset` into `out`, and returns the register of CRC-32 behind them, from 0 on. `None`, with
+    /// `out` untouched: not here, not so many bytes, or not in one pass.
+    #[cfg(all(target_arch = "x86_64", not(miri)))]
+    #[inline]
+    pub(crate) fn read_crc(&self, offset: usize, out: &mut [u8]) -> Option<u32> {
+        if self.on_demand {
+            return None;
+        }
+        let from = self.pointer(offset, out.len()).ok()?;
+        // SAFETY: as in `read`.
+        unsafe { crc::copy(from, out.as_mut_ptr(), out.len()) }
+    }
+
+    /// As there, never in one pass.
+    #[cfg(not(all(target_arch = "x86_64", not(miri))))]
+    pub(crate) fn read_crc(&self, _offset: usize, _out: &mut [u8]) -> Option<u32> {
+        None
+    }
+
     /// Copies `len` bytes at `offset` of `from` to `to` of this region, which may be another's or the same.
     #[inline]
     pub(crate) fn copy_from(
@@ -285,6 +306,16 @@ impl Region {
         // SAFETY: offset <= self.len, so the result is inside the memory or one past its end.
         Ok(unsafe { self.start.as_ptr().add(offset) })
     }
+}
+
+/// The register of CRC-32 behind `bytes`, from 0 on, by carry-less multiplication. `None` where that is not to be had: it
+/// depends on the processor, and takes a multiple of 64 bytes.
+#[inline]
+pub fn multiplied_crc(bytes: &[u8]) -> Option<u32> {
+    #[cfg(all(target_arch = "x86_64", not(miri)))]
+    return crc::look(bytes);
+    #[cfg(not(all(target_arch = "x86_64", not(miri))))]
+    None
 }
 
 /// Copies private bytes into registered ones, the end last.

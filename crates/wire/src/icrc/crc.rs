@@ -100,6 +100,87 @@ fn by_tables(crc: u32, bytes: &[u8]) -> u32 {
     !state
 }
 
+/// The register of the CRC behind 4 bytes, from that before them.
+#[inline]
+pub(super) fn behind_word(register: u32, word: [u8; 4]) -> u32 {
+    let word = (register ^ u32::from_le_bytes(word)).to_le_bytes();
+    let tables = TABLES.iter().skip(AT_ONCE - word.len());
+    tables.zip(word).fold(0, |register, (table, byte)| register ^ table[usize::from(byte)])
+}
+
+/// The register of the CRC behind `bytes`, from 0 on. That of bytes behind others is the sum of this and of the register
+/// before them, taken on by as many bytes.
+#[inline]
+pub fn crc_register(bytes: &[u8]) -> u32 {
+    !update(u32::MAX, bytes)
+}
+
+/// Lengths of payloads that are usual: 2^6 to 2^12 bytes, those of whole packets among them.
+const SMALLEST: u32 = 6;
+const SIZES: usize = 7;
+
+/// For each of these lengths, what each byte of the register becomes behind so many zeros.
+static ON: [[[u32; 256]; 4]; SIZES] = {
+    let mut on = [[[0; 256]; 4]; SIZES];
+    let mut operator = [0; 32];
+    let mut bit = 0;
+    while bit < 32 {
+        let register = 1u32 << bit;
+        operator[bit] = (register >> 8) ^ TABLE[(register & 0xff) as usize];
+        bit += 1;
+    }
+    let mut power = 0;
+    while power < SMALLEST as usize + SIZES {
+        if power >= SMALLEST as usize {
+            on[power - SMALLEST as usize] = by_bytes(&operator);
+        }
+        operator = twice(&operator);
+        power += 1;
+    }
+    on
+};
+
+const fn twice(operator: &Operator) -> Operator {
+    let (mut out, mut bit) = ([0; 32], 0);
+    while bit < 32 {
+        out[bit] = apply(operator, operator[bit]);
+        bit += 1;
+    }
+    out
+}
+
+/// The operator as a table for each byte that it is applied to.
+const fn by_bytes(operator: &Operator) -> [[u32; 256]; 4] {
+    let (mut tables, mut place) = ([[0; 256]; 4], 0);
+    while place < 4 {
+        let mut byte = 1usize;
+        while byte < 256 {
+            let rest = tables[place][byte & (byte - 1)];
+            tables[place][byte] = rest ^ operator[place * 8 + byte.trailing_zeros() as usize];
+            byte += 1;
+        }
+        place += 1;
+    }
+    tables
+}
+
+/// True for a length that [`on_by`] knows.
+#[inline]
+pub(super) fn is_usual(bytes: usize) -> bool {
+    bytes.is_power_of_two() && (1 << SMALLEST..1 << (SMALLEST as usize + SIZES)).contains(&bytes)
+}
+
+/// The register taken on by `bytes` zeros; `None` if that is no usual length.
+#[inline]
+pub(super) fn on_by(register: u32, bytes: usize) -> Option<u32> {
+    if !bytes.is_power_of_two() {
+        return None;
+    }
+    let size = bytes.trailing_zeros().checked_sub(SMALLEST)?;
+    let tables = ON.get(size as usize)?.iter().zip(register.to_le_bytes());
+    Some(tables.fold(0, |register, (table, byte)| register ^ table[usize::from(byte)]))
+}
+
 /// For each top byte the table index that has it; the top bytes are all different.
 const INDEX_OF_TOP: [u8; 256] = {
     let mut index = [0; 256];
@@ -191,6 +272,19 @@ mod tests {
         };
         let results = [CrcMethod::Tables, CrcMethod::Instructions].map(check);
         assert_eq!(results, [(true, 0xcbf4_3926); 2]);
+    }
+
+    #[test]
+    fn a_register_goes_on_as_through_zeros() {
+        for power in 0..16 {
+            let bytes = 1 << power;
+            let on = (0..bytes).fold(0x1234_5678u32, |register, _| {
+                (register >> 8) ^ TABLE[(register & 0xff) as usize]
+            });
+            let known = (6..13).contains(&power);
+            assert_eq!(on_by(0x1234_5678, bytes), known.then_some(on), "{bytes}");
+        }
+        assert_eq!((on_by(1, 0), on_by(1, 300)), (None, None));
     }
 
     /// The slow twin of [`back`].

@@ -9,7 +9,7 @@
 //! difference back by the same distance must leave a 16-bit number, which is the identification; the other
 //! 16 bits check.
 
-use super::crc::{TABLE, back};
+use super::crc::{CrcMethod, TABLE, back, behind_word, crc_method, is_usual, on_by};
 use super::{BTH_LEN, DUMMY_CRC, DUMMY_LEN, Flow, ICRC_LEN, IPV4_LEN, Masked, UDP_LEN, update};
 
 /// What the ICRC of a received packet says.
@@ -34,6 +34,13 @@ const BEHIND_ID: usize = IPV4_LEN - 6 + UDP_LEN + HEAD_LEN;
 /// What a high and a low identification byte change in the CRC behind the head of the BTH.
 static ID_SHARE: [[u32; 256]; 2] = [share(BEHIND_ID + 1), share(BEHIND_ID)];
 
+/// What the opcode changes in it.
+static OPCODE_SHARE: [u32; 256] = share(HEAD_LEN - 1);
+
+/// Of the head of a BTH as a little-endian number, what two packets have to have in common: not the opcode, whose share is
+/// known, nor the byte with the congestion marks, which is masked.
+const COMMON: u64 = 0xffff_ff00_ffff_ff00;
+
 const fn share(zeros_behind: usize) -> [u32; 256] {
     let mut shares = TABLE;
     let mut byte = 0;
@@ -56,8 +63,8 @@ struct Known {
     length: usize,
     /// The CRC up to the UDP header if the ID were 0.
     prefix: u32,
-    /// The first bytes of the BTH, of the packet that came last.
-    head: [u8; HEAD_LEN],
+    /// The first bytes of the BTH of one packet, as a little-endian number.
+    head: u64,
     /// The CRC up to their end.
     behind_head: u32,
 }
@@ -68,18 +75,26 @@ impl Known {
         self.length == covered.len() && self.flow == *flow
     }
 
-    fn new(flow: &Flow, covered: &[u8], head: &[u8; HEAD_LEN]) -> Self {
+    /// The CRC up to the end of this head, if all that is unlike in it is known.
+    #[inline]
+    fn behind(&self, flow: &Flow, covered: &[u8], head: u64) -> Option<u32> {
+        let unlike = head ^ self.head;
+        let known = unlike & COMMON == 0 && self.is_of(flow, covered);
+        known.then(|| self.behind_head ^ OPCODE_SHARE[(unlike & 0xff) as usize])
+    }
+
+    fn new(flow: &Flow, covered: &[u8], head: u64) -> Self {
         let masked = Masked::of(flow, 0, covered);
         let before_bth = masked.bytes().len().saturating_sub(BTH_LEN);
         let bytes = masked.bytes().get(..before_bth).unwrap_or(&[]);
         let (prefix, length) = (update(DUMMY_CRC, bytes), covered.len());
-        let known = Known { flow: *flow, length, prefix, head: *head, behind_head: 0 };
+        let known = Known { flow: *flow, length, prefix, head, behind_head: 0 };
         known.with_head(head)
     }
 
-    fn with_head(mut self, head: &[u8; HEAD_LEN]) -> Self {
-        self.head = *head;
-        let mut masked = *head;
+    fn with_head(mut self, head: u64) -> Self {
+        self.head = head;
+        let mut masked = head.to_le_bytes();
         masked[4] = 0xff;
         self.behind_head = update(self.prefix, &masked);
         self
@@ -93,9 +108,60 @@ pub struct FlowIcrc {
     last: Option<Known>,
     /// What was the last before another length came.
     before: Option<Known>,
+    payload_crc: Option<PayloadCrc>,
 }
 
+/// Works out the [register](crate::crc_register) of a payload, if it can.
+pub type PayloadCrc = fn(&[u8]) -> Option<u32>;
+
+/// What lies behind the head of a BTH, in two parts.
+struct Parts<'a> {
+    /// The rest of the BTH, and other headers: a few words.
+    headers: &'a [u8],
+    /// As many bytes as a usual payload has.
+    payload: &'a [u8],
+}
+
+impl<'a> Parts<'a> {
+    #[inline]
+    fn of(rest: &'a [u8]) -> Option<Self> {
+        let longest = 1 << rest.len().checked_sub(BTH_LEN - HEAD_LEN)?.checked_ilog2()?;
+        let (headers, payload) = rest.split_at_checked(rest.len() - longest)?;
+        let few = headers.len() <= HEADERS_MAX && headers.len().is_multiple_of(4);
+        (few && is_usual(longest)).then_some(Parts { headers, payload })
+    }
+
+    /// The ICRC, from the CRC before them and the register of the payload.
+    #[inline]
+    fn around(&self, before: u32, payload: u32) -> u32 {
+        let words = self.headers.as_chunks().0;
+        let behind = words.iter().fold(!before, |register, word| behind_word(register, *word));
+        !(on_by(behind, self.payload.len()).unwrap_or_default() ^ payload)
+    }
+}
+
+/// The ICRC, from the CRC before `rest`: the payload apart, if it is a usual one and that is faster.
+#[inline(never)]
+fn by_parts(before: u32, rest: &[u8], payload_crc: PayloadCrc) -> u32 {
+    let parts = Parts::of(rest).filter(|_| crc_method() == CrcMethod::Instructions);
+    match parts.and_then(|parts| Some((payload_crc(parts.payload)?, parts))) {
+        Some((payload, parts)) => parts.around(before, payload),
+        None => update(before, rest),
+    }
+}
+
+/// No payload of up to so many bytes is a usual one.
+const SHORTEST: usize = 64;
+
+/// Longer headers than this are read with the payload.
+const HEADERS_MAX: usize = 20;
+
 impl FlowIcrc {
+    /// One that has the registers of payloads worked out by something faster than what is here.
+    pub fn with_payload_crc(payload_crc: PayloadCrc) -> Self {
+        FlowIcrc { payload_crc: Some(payload_crc), ..FlowIcrc::default() }
+    }
+
     /// The ICRC of a packet; `covered` is BTH to pad.
     #[inline]
     pub fn icrc(&mut self, flow: &Flow, ip_id: u16, covered: &[u8]) -> u32 {
@@ -103,10 +169,33 @@ impl FlowIcrc {
             Some(parts) if covered.len() >= BTH_LEN => parts,
             _ => return super::icrc(flow, ip_id, covered),
         };
-        let zero = self.behind_head(flow, covered, head);
+        let behind_head = self.with_id(flow, ip_id, covered, head);
+        match self.payload_crc {
+            Some(payload_crc) if rest.len() > SHORTEST => by_parts(behind_head, rest, payload_crc),
+            _ => update(behind_head, rest),
+        }
+    }
+
+    /// [`icrc`](Self::icrc) of a packet with a payload of 2^6 to 2^12 bytes that has this [register](crate::crc_register): it
+    /// is not read again.
+    #[inline]
+    pub fn icrc_around(&mut self, flow: &Flow, ip_id: u16, covered: &[u8], payload: u32) -> u32 {
+        let parts = covered.split_first_chunk::<HEAD_LEN>();
+        let parts = parts.and_then(|(head, rest)| Some((head, Parts::of(rest)?)));
+        let Some((head, parts)) = parts else {
+            return super::icrc(flow, ip_id, covered);
+        };
+        parts.around(self.with_id(flow, ip_id, covered, head), payload)
+    }
+
+    /// The CRC up to the end of the head of the BTH.
+    // Always: each packet takes this way once, from two places.
+    #[inline(always)]
+    fn with_id(&mut self, flow: &Flow, ip_id: u16, covered: &[u8], head: &[u8; HEAD_LEN]) -> u32 {
+        let zero = self.behind_head(flow, covered, u64::from_le_bytes(*head));
         let [high, low] = ip_id.to_be_bytes();
         let shares = ID_SHARE[0][usize::from(high)] ^ ID_SHARE[1][usize::from(low)];
-        update(if flow.is_ipv4() { zero ^ shares } else { zero }, rest)
+        if flow.is_ipv4() { zero ^ shares } else { zero }
     }
 
     /// True if the last four bytes of `packet` (BTH to ICRC) are its ICRC.
@@ -142,17 +231,18 @@ impl FlowIcrc {
     }
 
     #[inline]
-    fn behind_head(&mut self, flow: &Flow, covered: &[u8], head: &[u8; HEAD_LEN]) -> u32 {
-        let same = |known: &&Known| known.head == *head && known.is_of(flow, covered);
+    fn behind_head(&mut self, flow: &Flow, covered: &[u8], head: u64) -> u32 {
+        let behind = |known: &Known| known.behind(flow, covered, head);
         // In a conversation every packet is alike to the one before the last: data, ACK, data.
-        match self.last.as_ref().filter(same).or_else(|| self.before.as_ref().filter(same)) {
-            Some(known) => known.behind_head,
+        let found = self.last.as_ref().and_then(behind);
+        match found.or_else(|| self.before.as_ref().and_then(behind)) {
+            Some(behind) => behind,
             None => self.renew(flow, covered, head),
         }
     }
 
     #[cold]
-    fn renew(&mut self, flow: &Flow, covered: &[u8], head: &[u8; HEAD_LEN]) -> u32 {
+    fn renew(&mut self, flow: &Flow, covered: &[u8], head: u64) -> u32 {
         if !self.last.is_some_and(|last| last.is_of(flow, covered)) {
             core::mem::swap(&mut self.last, &mut self.before);
         }
@@ -191,7 +281,7 @@ mod tests {
     use proptest::prelude::*;
 
     use super::*;
-    use crate::icrc;
+    use crate::{crc_register, icrc};
 
     fn flow(v6: bool, port: u16) -> Flow {
         let (src, dst) = if v6 {
@@ -216,6 +306,31 @@ mod tests {
                 let flow = flow(v6, 0xc000 + port);
                 for id in [id, 0, id.wrapping_add(1)] {
                     prop_assert_eq!(fast.icrc(&flow, id, &covered), icrc(&flow, id, &covered));
+                }
+            }
+        }
+    }
+
+    proptest! {
+        /// Payloads of whole packets, and others.
+        #[test]
+        fn the_icrc_around_a_payload_is_that_of_all(
+            (id, v6) in (any::<u16>(), any::<bool>()),
+            head in prop::array::uniform12(any::<u8>()),
+            more in (0usize..6).prop_map(|words| 4 * words),
+            len in prop_oneof![(6u32..13).prop_map(|power| 1usize << power), 0usize..600],
+            seed: u8,
+        ) {
+            let body = (0..more + len).map(|n| (n * 37) as u8 ^ (n >> 8) as u8 ^ seed);
+            let covered: std::vec::Vec<u8> = head.into_iter().chain(body).collect();
+            let flow = flow(v6, 0xc003);
+            let mut by_payload = FlowIcrc::with_payload_crc(|bytes| Some(crc_register(bytes)));
+            for _ in 0..2 {
+                prop_assert_eq!(by_payload.icrc(&flow, id, &covered), icrc(&flow, id, &covered));
+                if len.is_power_of_two() && len >= 64 && more <= 16 {
+                    let payload = crc_register(&covered[12 + more..]);
+                    let found = FlowIcrc::default().icrc_around(&flow, id, &covered, payload);
+                    prop_assert_eq!(found, icrc(&flow, id, &covered));
                 }
             }
         }

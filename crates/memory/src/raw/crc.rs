@@ -1,0 +1,331 @@
+//! CRC-32 by carry-less multiplication, of bytes that stay where they are or are copied on the way (Gopal and others, Fast
+//! CRC Computation for Generic Polynomials Using PCLMULQDQ Instruction, 2009).
+//!
+//! Registered bytes may change meanwhile: what goes into the CRC is what was written, since both come from one register.
+
+use std::arch::asm;
+use std::is_x86_feature_detected as detected;
+use std::sync::atomic::{AtomicU8, Ordering};
+
+/// What takes four streams of 16 bytes on by 64 bytes.
+static BY_64: [u64; 2] = [0x1_5444_2bd4, 0x1_c6e4_1596];
+/// What takes eight streams on by 128 bytes, for both halves of a register.
+static BY_128: [u64; 4] = [0x1_e88e_f372, 0x1_4a7f_e880, 0x1_e88e_f372, 0x1_4a7f_e880];
+/// What takes 16 bytes on by 16, and then to 8 and to 4; a mask; the polynomial and its inverse.
+static TO_4: [u64; 8] =
+    [0x1_7519_97d0, 0x0_ccaa_009e, 0x1_63cd_6124, 0, 0xffff_ffff, 0, 0x1_db71_0641, 0x1_f701_1641];
+
+/// How many bits the processor multiplies at a time.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+#[repr(u8)]
+enum Multiplier {
+    Bits128 = 2,
+    Bits256 = 3,
+}
+
+/// The widest multiplier of the processor; 0 before that is known, 1 if it has none.
+static WIDEST: AtomicU8 = AtomicU8::new(0);
+
+#[inline]
+fn widest() -> Option<Multiplier> {
+    match WIDEST.load(Ordering::Relaxed) {
+        0 => detect(),
+        2 => Some(Multiplier::Bits128),
+        3 => Some(Multiplier::Bits256),
+        _ => None,
+    }
+}
+
+#[cold]
+fn detect() -> Option<Multiplier> {
+    let found = match detected!("avx") && detected!("pclmulqdq") {
+        true if detected!("avx2") && detected!("vpclmulqdq") => Some(Multiplier::Bits256),
+        true => Some(Multiplier::Bits128),
+        false => None,
+    };
+    WIDEST.store(found.map_or(1, |found| found as u8), Ordering::Relaxed);
+    found
+}
+
+/// What multiplies `len` bytes; `None` if nothing does: the least are 64, and a multiple of that.
+#[inline]
+fn multiplier(len: usize) -> Option<Multiplier> {
+    let widest = widest().filter(|_| len >= 64 && len.is_multiple_of(64))?;
+    let wide = len >= 256 && len.is_multiple_of(128);
+    if wide { Some(widest) } else { Some(Multiplier::Bits128) }
+}
+
+/// Copies `len` bytes; the register of CRC-32 behind them, from 0 on. `None`, with nothing copied, if nothing multiplies so many.
+///
+/// # Safety
+/// As for [`super::region::copy_out`].
+#[inline]
+pub(super) unsafe fn copy(from: *const u8, to: *mut u8, len: usize) -> Option<u32> {
+    // SAFETY: the processor has the instructions and `len` is a multiple of their step, by `multiplier`; the rest is the
+    // caller's promise.
+    unsafe {
+        Some(match multiplier(len)? {
+            Multiplier::Bits128 => copy_by_64(from, to, len),
+            Multiplier::Bits256 => copy_by_128(from, to, len),
+        })
+    }
+}
+
+/// The register of CRC-32 behind `bytes`, from 0 on; `None` if nothing multiplies so many.
+#[inline]
+pub(super) fn look(bytes: &[u8]) -> Option<u32> {
+    let (from, to, len) = (bytes.as_ptr(), std::ptr::null_mut(), bytes.len());
+    // SAFETY: as above; the bytes are a slice, and nothing is written.
+    unsafe {
+        Some(match multiplier(len)? {
+            Multiplier::Bits128 => look_by_64(from, to, len),
+            Multiplier::Bits256 => look_by_128(from, to, len),
+        })
+    }
+}
+
+/// An instruction that only a copy has.
+macro_rules! store {
+    (copy, $instruction:literal) => {
+        $instruction
+    };
+    (look, $instruction:literal) => {
+        ""
+    };
+}
+
+/// Takes xmm0 on by 16 bytes, which are those of another register.
+macro_rules! join {
+    ($with:literal) => {
+        concat!(
+            "vpclmulqdq xmm5, xmm0, xmm4, 0x00\n",
+            "vpclmulqdq xmm0, xmm0, xmm4, 0x11\n",
+            "vpxor xmm0, xmm0, xmm5\n",
+            "vpxor xmm0, xmm0, ",
+            $with
+        )
+    };
+}
+
+/// The 16 bytes in xmm0 become the 4 in eax.
+macro_rules! to_4 {
+    () => {
+        concat!(
+            "vpclmulqdq xmm5, xmm0, xmm4, 0x10\n",
+            "vpsrldq xmm0, xmm0, 8\n",
+            "vpxor xmm0, xmm0, xmm5\n",
+            "vpand xmm5, xmm0, [r9 + 32]\n",
+            "vpclmulqdq xmm5, xmm5, [r9 + 16], 0x00\n",
+            "vpsrldq xmm0, xmm0, 4\n",
+            "vpxor xmm0, xmm0, xmm5\n",
+            "vpand xmm5, xmm0, [r9 + 32]\n",
+            "vpclmulqdq xmm5, xmm5, [r9 + 48], 0x10\n",
+            "vpand xmm5, xmm5, [r9 + 32]\n",
+            "vpclmulqdq xmm5, xmm5, [r9 + 48], 0x00\n",
+            "vpxor xmm0, xmm0, xmm5\n",
+            "vpextrd eax, xmm0, 1"
+        )
+    };
+}
+
+/// Four streams of 16 bytes.
+macro_rules! by_64 {
+    ($name:ident, $store:tt) => {
+        /// # Safety
+        /// `len` bytes from `from` are there, 64 at least and a multiple of that; if it copies, as many from `to`, which are
+        /// no part of them. The processor has AVX and PCLMULQDQ.
+        unsafe fn $name(from: *const u8, to: *mut u8, len: usize) -> u32 {
+            let crc: u32;
+            // SAFETY: reads, and writes if it copies, the `len` bytes that the caller vouches for, each once.
+            unsafe {
+                asm!(
+                    "vmovdqu xmm4, [r8]",
+                    "vmovdqu xmm0, [rsi + rcx]",
+                    store!($store, "vmovdqu [rdi + rcx], xmm0"),
+                    "vmovdqu xmm1, [rsi + rcx + 16]",
+                    store!($store, "vmovdqu [rdi + rcx + 16], xmm1"),
+                    "vmovdqu xmm2, [rsi + rcx + 32]",
+                    store!($store, "vmovdqu [rdi + rcx + 32], xmm2"),
+                    "vmovdqu xmm3, [rsi + rcx + 48]",
+                    store!($store, "vmovdqu [rdi + rcx + 48], xmm3"),
+                    "add rcx, 64",
+                    "jz 3f",
+                    "2:",
+                    "vpclmulqdq xmm5, xmm0, xmm4, 0x00",
+                    "vpclmulqdq xmm0, xmm0, xmm4, 0x11",
+                    "vmovdqu xmm6, [rsi + rcx]",
+                    store!($store, "vmovdqu [rdi + rcx], xmm6"),
+                    "vpxor xmm0, xmm0, xmm5",
+                    "vpxor xmm0, xmm0, xmm6",
+                    "vpclmulqdq xmm7, xmm1, xmm4, 0x00",
+                    "vpclmulqdq xmm1, xmm1, xmm4, 0x11",
+                    "vmovdqu xmm8, [rsi + rcx + 16]",
+                    store!($store, "vmovdqu [rdi + rcx + 16], xmm8"),
+                    "vpxor xmm1, xmm1, xmm7",
+                    "vpxor xmm1, xmm1, xmm8",
+                    "vpclmulqdq xmm9, xmm2, xmm4, 0x00",
+                    "vpclmulqdq xmm2, xmm2, xmm4, 0x11",
+                    "vmovdqu xmm10, [rsi + rcx + 32]",
+                    store!($store, "vmovdqu [rdi + rcx + 32], xmm10"),
+                    "vpxor xmm2, xmm2, xmm9",
+                    "vpxor xmm2, xmm2, xmm10",
+                    "vpclmulqdq xmm11, xmm3, xmm4, 0x00",
+                    "vpclmulqdq xmm3, xmm3, xmm4, 0x11",
+                    "vmovdqu xmm12, [rsi + rcx + 48]",
+                    store!($store, "vmovdqu [rdi + rcx + 48], xmm12"),
+                    "vpxor xmm3, xmm3, xmm11",
+                    "vpxor xmm3, xmm3, xmm12",
+                    "add rcx, 64",
+                    "jnz 2b",
+                    "3:",
+                    "vmovdqu xmm4, [r9]",
+                    join!("xmm1"),
+                    join!("xmm2"),
+                    join!("xmm3"),
+                    to_4!(),
+                    // Both ends, counted up to from below.
+                    in("rsi") from.wrapping_add(len),
+                    in("rdi") to.wrapping_add(len),
+                    inout("rcx") len.wrapping_neg() => _,
+                    in("r8") BY_64.as_ptr(),
+                    in("r9") TO_4.as_ptr(),
+                    out("eax") crc,
+                    clobber_abi("sysv64"),
+                    options(nostack),
+                );
+            }
+            crc
+        }
+    };
+}
+
+/// Eight streams of 16 bytes.
+macro_rules! by_128 {
+    ($name:ident, $store:tt) => {
+        /// # Safety
+        /// `len` bytes from `from` are there, 256 at least and a multiple of 128; if it copies, as many from `to`, which are
+        /// no part of them. The processor has AVX2 and VPCLMULQDQ.
+        unsafe fn $name(from: *const u8, to: *mut u8, len: usize) -> u32 {
+            let crc: u32;
+            // SAFETY: reads, and writes if it copies, the `len` bytes that the caller vouches for, each once. The upper halves
+            // of the registers are cleared behind it, none of which is in use by the rules of the ABI.
+            unsafe {
+                asm!(
+                    "vmovdqu ymm4, [r8]",
+                    "vmovdqu ymm0, [rsi + rcx]",
+                    store!($store, "vmovdqu [rdi + rcx], ymm0"),
+                    "vmovdqu ymm1, [rsi + rcx + 32]",
+                    store!($store, "vmovdqu [rdi + rcx + 32], ymm1"),
+                    "vmovdqu ymm2, [rsi + rcx + 64]",
+                    store!($store, "vmovdqu [rdi + rcx + 64], ymm2"),
+                    "vmovdqu ymm3, [rsi + rcx + 96]",
+                    store!($store, "vmovdqu [rdi + rcx + 96], ymm3"),
+                    "add rcx, 128",
+                    "2:",
+                    "vpclmulqdq ymm5, ymm0, ymm4, 0x00",
+                    "vpclmulqdq ymm0, ymm0, ymm4, 0x11",
+                    "vmovdqu ymm6, [rsi + rcx]",
+                    store!($store, "vmovdqu [rdi + rcx], ymm6"),
+                    "vpxor ymm0, ymm0, ymm5",
+                    "vpxor ymm0, ymm0, ymm6",
+                    "vpclmulqdq ymm7, ymm1, ymm4, 0x00",
+                    "vpclmulqdq ymm1, ymm1, ymm4, 0x11",
+                    "vmovdqu ymm8, [rsi + rcx + 32]",
+                    store!($store, "vmovdqu [rdi + rcx + 32], ymm8"),
+                    "vpxor ymm1, ymm1, ymm7",
+                    "vpxor ymm1, ymm1, ymm8",
+                    "vpclmulqdq ymm9, ymm2, ymm4, 0x00",
+                    "vpclmulqdq ymm2, ymm2, ymm4, 0x11",
+                    "vmovdqu ymm10, [rsi + rcx + 64]",
+                    store!($store, "vmovdqu [rdi + rcx + 64], ymm10"),
+                    "vpxor ymm2, ymm2, ymm9",
+                    "vpxor ymm2, ymm2, ymm10",
+                    "vpclmulqdq ymm11, ymm3, ymm4, 0x00",
+                    "vpclmulqdq ymm3, ymm3, ymm4, 0x11",
+                    "vmovdqu ymm12, [rsi + rcx + 96]",
+                    store!($store, "vmovdqu [rdi + rcx + 96], ymm12"),
+                    "vpxor ymm3, ymm3, ymm11",
+                    "vpxor ymm3, ymm3, ymm12",
+                    "add rcx, 128",
+                    "jnz 2b",
+                    "vextracti128 xmm6, ymm0, 1",
+                    "vextracti128 xmm7, ymm1, 1",
+                    "vextracti128 xmm8, ymm2, 1",
+                    "vextracti128 xmm9, ymm3, 1",
+                    "vmovdqu xmm4, [r9]",
+                    join!("xmm6"),
+                    join!("xmm1"),
+                    join!("xmm7"),
+                    join!("xmm2"),
+                    join!("xmm8"),
+                    join!("xmm3"),
+                    join!("xmm9"),
+                    to_4!(),
+                    "vzeroupper",
+                    // Both ends, counted up to from below.
+                    in("rsi") from.wrapping_add(len),
+                    in("rdi") to.wrapping_add(len),
+                    inout("rcx") len.wrapping_neg() => _,
+                    in("r8") BY_128.as_ptr(),
+                    in("r9") TO_4.as_ptr(),
+                    out("eax") crc,
+                    clobber_abi("sysv64"),
+                    options(nostack),
+                );
+            }
+            crc
+        }
+    };
+}
+
+by_64!(copy_by_64, copy);
+by_64!(look_by_64, look);
+by_128!(copy_by_128, copy);
+by_128!(look_by_128, look);
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    /// Bit by bit.
+    fn register(bytes: &[u8]) -> u32 {
+        bytes.iter().fold(0u32, |state, byte| {
+            (0..8).fold(state ^ u32::from(*byte), |state, _| {
+                (state >> 1) ^ (0xedb8_8320 & 0u32.wrapping_sub(state & 1))
+            })
+        })
+    }
+
+    #[test]
+    fn the_crc_is_that_of_single_bits_and_the_copy_is_whole() {
+        let bytes: Vec<u8> =
+            (0..8200u32).map(|n| (n.wrapping_mul(2_654_435_761) >> 13) as u8).collect();
+        for (len, at) in (0..=4096).step_by(32).flat_map(|len| [(len, 0), (len, 1), (len, 7)]) {
+            let known = multiplier(len).is_some();
+            let (from, mut to) = (&bytes[at..at + len], vec![0xee; len + 2]);
+            // SAFETY: both have `len` bytes there.
+            let crc = unsafe { copy(from.as_ptr(), to[1..].as_mut_ptr(), len) };
+            assert_eq!([crc, look(from)], [known.then(|| register(from)); 2], "{len}");
+            if !known {
+                continue;
+            }
+            assert_eq!(&to[1..=len], from);
+            assert_eq!((to[0], to[len + 1]), (0xee, 0xee), "nothing beside it");
+            // SAFETY: as above, and whoever has the wide one has this one.
+            let crcs = unsafe {
+                to.fill(0);
+                let copied = copy_by_64(from.as_ptr(), to[1..].as_mut_ptr(), len);
+                [copied, look_by_64(from.as_ptr(), std::ptr::null_mut(), len)]
+            };
+            assert_eq!(crcs, [register(from); 2], "{len}");
+            assert_eq!((&to[1..=len], to[0], to[len + 1]), (from, 0, 0));
+        }
+    }
+
+    #[test]
+    fn other_lengths_are_not_multiplied() {
+        assert_eq!([0, 32, 63, 65, 130].map(multiplier), [None; 5]);
+        let known = widest().map(|_| Multiplier::Bits128);
+        assert_eq!([multiplier(64), multiplier(192)], [known; 2]);
+    }
+}
