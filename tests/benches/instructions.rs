@@ -9,9 +9,9 @@ use std::hint::black_box;
 use std::net::IpAddr;
 use std::time::Instant as Clock;
 
-use uroce_memory::{Access, MemLimits, MemTable, Mr, Region, Rkey, Sge};
+use uroce_memory::{Access, MemLimits, MemTable, Mr, Region, Rkey, Sge, multiplied_crc};
 use uroce_transport::*;
-use uroce_wire::{Flow, FlowIcrc, Mtu, Packet, Qpn};
+use uroce_wire::{Flow, FlowIcrc, Mtu, PacketParser, Qpn};
 
 const MESSAGE: u32 = 32 * 1024;
 const MESSAGES: u64 = 200;
@@ -20,6 +20,8 @@ const MTU: Mtu = Mtu::M1024;
 const SMALL: u32 = 64;
 const LIST: u64 = 32;
 const LISTS: u64 = 200;
+/// Packets of a queue pair that a device lets leave at a time.
+const TRAIN: usize = 64;
 const ACCESS: Access = Access::LOCAL_WRITE.union(Access::REMOTE_WRITE).union(Access::REMOTE_READ);
 
 struct End {
@@ -35,6 +37,7 @@ struct End {
     cq: CqId,
     ip: IpAddr,
     icrc: FlowIcrc,
+    parser: PacketParser,
 }
 
 /// Packets of one burst behind each other, as a datapath has them.
@@ -82,7 +85,8 @@ fn end(index: u8) -> End {
         mr,
         cq,
         ip: IpAddr::from([10, 0, 0, index]),
-        icrc: FlowIcrc::default(),
+        icrc: FlowIcrc::with_payload_crc(multiplied_crc),
+        parser: PacketParser::default(),
     }
 }
 
@@ -132,18 +136,34 @@ fn connect(end: &mut End, peer: u8) {
     }
 }
 
-/// Makes all packets that may go out now, ICRC included.
+/// Makes all packets that may go out now, ICRC included, as a device does on a datapath with room for trains.
 fn emit(end: &mut End, flow: &Flow, burst: &mut Burst) {
     burst.lengths.clear();
     let mut at = 0;
-    while let Some(room) = burst.bytes.get_mut(at..at + limits::MAX_PACKET) {
-        let Some(sent) = end.qp.poll_transmit(Instant::ZERO, room, cx!(end)) else { break };
-        let covered = sent.len - 4;
-        let crc = end.icrc.icrc(flow, 0, &room[..covered]);
-        room[covered..sent.len].copy_from_slice(&crc.to_le_bytes());
-        burst.lengths.push(sent.len);
-        at += sent.len;
+    while let Some(room) = burst.bytes.get_mut(at..) {
+        let Some(first) = end.qp.poll_transmit(Instant::ZERO, room, cx!(end)) else { break };
+        let behind = &mut room[first.len..];
+        let limits = TrainLimits { most: TRAIN - 1, allowance: u64::MAX, crcs: true };
+        let train = end.qp.poll_train(Instant::ZERO, &first, limits, behind, cx!(end));
+        let (packet, behind) = room.split_at_mut(first.len);
+        seal(&mut end.icrc, flow, packet, false);
+        burst.lengths.push(first.len);
+        for packet in behind.chunks_exact_mut(first.len).take(train.packets) {
+            seal(&mut end.icrc, flow, packet, train.crcs);
+            burst.lengths.push(first.len);
+        }
+        at += (1 + train.packets) * first.len;
     }
+}
+
+#[inline(always)]
+fn seal(icrc: &mut FlowIcrc, flow: &Flow, packet: &mut [u8], knows_payload: bool) {
+    let Some((covered, trailer)) = packet.split_last_chunk_mut() else { return };
+    let icrc = match knows_payload {
+        true => icrc.icrc_around(flow, 0, covered, u32::from_le_bytes(*trailer)),
+        false => icrc.icrc(flow, 0, covered),
+    };
+    *trailer = icrc.to_le_bytes();
 }
 
 /// Takes in all packets of a burst.
@@ -164,7 +184,7 @@ fn receive(end: &mut End, flow: &Flow, bytes: &[u8]) {
         ip_id: 0,
         udp_len: bytes.len() as u16 + 8,
     };
-    let packet = Packet::parse(bytes).expect("our own packet");
+    let packet = end.parser.parse(bytes).expect("our own packet");
     let admitted = end.qp.admits(&arrival, &packet).expect("from our own peer");
     assert!(end.icrc.verify(flow, 0, bytes));
     end.qp.handle_packet(Instant::ZERO, &arrival, &packet, admitted, cx!(end));
@@ -199,11 +219,12 @@ fn responder_take(end: &mut End, flow: &Flow, burst: &Burst) {
 fn requester_post(end: &mut End) {
     let sge = Sge { addr: end.region.addr(), length: SMALL, lkey: end.mr.lkey };
     let data = SendData::Sges(std::slice::from_ref(&sge));
+    let context = cx!(end);
     for wr_id in 0..LIST {
         let last = wr_id + 1 == LIST;
         let flags = if last { SendFlags::SIGNALED } else { SendFlags::empty() };
         let wr = SendWr { wr_id, op: SendOp::Send, flags, data, ud: None, srqn: None };
-        end.qp.post_send(Instant::ZERO, &wr, cx!(end)).expect("room for all");
+        end.qp.post_send(Instant::ZERO, &wr, context).expect("room for all");
     }
 }
 
@@ -219,9 +240,10 @@ fn requester_post_write(end: &mut End, va: u64, rkey: Rkey) {
 #[inline(never)]
 fn responder_post(end: &mut End) {
     let sge = Sge { addr: end.region.addr(), length: SMALL, lkey: end.mr.lkey };
+    let context = cx!(end);
     for wr_id in 0..LIST {
         let wr = RecvWr::new(wr_id, std::slice::from_ref(&sge));
-        end.qp.post_recv(&wr, cx!(end)).expect("room for all");
+        end.qp.post_recv(&wr, context).expect("room for all");
     }
 }
 

@@ -139,13 +139,20 @@ impl Burst {
         self.packets = 0;
     }
 
-    /// [`PACKET_ROOM`] bytes behind the last packet, or `None` when the burst is full.
+    /// All bytes behind the last packet, at least [`PACKET_ROOM`], or `None` when the burst is full. Several packets may be
+    /// written there behind each other, up to [`room`](Self::room), before they are committed.
     #[inline]
     pub fn space(&mut self) -> Option<&mut [u8]> {
         if self.packets == self.capacity {
             return None;
         }
-        self.buffer.get_mut(self.end..self.end + PACKET_ROOM)
+        let limit = self.buffer.len() - ALIGNMENT + self.first;
+        self.buffer.get_mut(self.end..limit).filter(|space| space.len() >= PACKET_ROOM)
+    }
+
+    /// Packets that may still be committed, as far as their bytes fit.
+    pub fn room(&self) -> usize {
+        self.capacity - self.packets
     }
 
     /// Makes the first `len` bytes of [`space`](Self::space) a packet for `route`.

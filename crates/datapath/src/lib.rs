@@ -83,6 +83,12 @@ pub trait Datapath: Send {
     /// Room for the next packet, at least 4096 + 100 bytes; `None`: [`flush`](Self::flush) first.
     fn tx_space(&mut self) -> Option<&mut [u8]>;
 
+    /// How many packets may be written into [`tx_space`](Self::tx_space) behind each other, as far as they fit, before they
+    /// are committed one after the other: what stands behind a packet that is committed is then where the next space begins.
+    fn tx_packets(&self) -> usize {
+        1
+    }
+
     /// Makes the first `len` bytes of [`tx_space`](Self::tx_space) a packet.
     ///
     /// `seal` is called once with the IPv4 identification that the packet will carry (0 with

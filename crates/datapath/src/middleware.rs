@@ -31,6 +31,12 @@ pub trait Middleware: Send {
         self.inner_mut().tx_space()
     }
 
+    /// See [`Datapath::tx_packets`]. One unless it says otherwise: what it does with a packet need not leave those behind
+    /// it where they are.
+    fn tx_packets(&self) -> usize {
+        1
+    }
+
     /// See [`Datapath::tx_comment`].
     fn tx_comment(&mut self, comment: &str) {
         self.inner_mut().tx_comment(comment);
@@ -120,6 +126,9 @@ impl<M: Middleware> Datapath for M {
     fn tx_space(&mut self) -> Option<&mut [u8]> {
         Middleware::tx_space(self)
     }
+    fn tx_packets(&self) -> usize {
+        Middleware::tx_packets(self)
+    }
     fn tx_commit(&mut self, route: &Route, len: usize, seal: &mut dyn FnMut(u16, &mut [u8])) {
         Middleware::tx_commit(self, route, len, seal);
     }
@@ -174,5 +183,9 @@ impl Middleware for Box<dyn Datapath> {
 
     fn inner_mut(&mut self) -> &mut Self::Inner {
         &mut **self
+    }
+
+    fn tx_packets(&self) -> usize {
+        self.inner().tx_packets()
     }
 }

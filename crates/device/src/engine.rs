@@ -38,7 +38,7 @@ use uroce_cm::{CommId, PortCounters};
 use uroce_datapath::IcrcCaps;
 use uroce_memory::mutation::mutated;
 use uroce_transport::{AsyncEvent, CqId, Instant};
-use uroce_wire::{Mtu, Qpn, Slot};
+use uroce_wire::{Mtu, PacketParser, Qpn, Slot};
 
 use crate::clock::Clock;
 use crate::counters;
@@ -52,6 +52,8 @@ pub(crate) struct Nic {
     /// Our place among the processes on the address.
     pub(crate) slot: Option<Slot>,
     icrc_caps: IcrcCaps,
+    /// Of received packets.
+    parser: PacketParser,
     pub(crate) limits: DeviceLimits,
     active_mtu: Mtu,
     pub(crate) qps: QpTable,

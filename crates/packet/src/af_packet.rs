@@ -182,6 +182,10 @@ impl Datapath for PacketDatapath {
         self.transmitter.burst.space()
     }
 
+    fn tx_packets(&self) -> usize {
+        self.transmitter.burst.room()
+    }
+
     fn tx_commit(&mut self, route: &Route, len: usize, seal: &mut dyn FnMut(u16, &mut [u8])) {
         let (id, packet) = self.transmitter.commit(route, len);
         seal(id, packet);

@@ -155,6 +155,13 @@ pub enum FlushReason {
     CqOverflow,
 }
 
+/// A success needs no cause.
+impl From<()> for Cause {
+    fn from((): ()) -> Self {
+        Cause::None
+    }
+}
+
 impl Cause {
     /// A stable number per kind of cause, shown as `vendor_err`.
     pub fn code(&self) -> u32 {

@@ -111,6 +111,12 @@ impl AttachedCounters {
         Ok(())
     }
 
+    /// Nothing is counted.
+    #[inline]
+    pub(crate) fn is_empty(&self) -> bool {
+        self.0.is_empty()
+    }
+
     /// An operation of this kind has come to its end.
     #[inline]
     pub(crate) fn note(&self, op: CountedOps, completed: bool, bytes: u64) {

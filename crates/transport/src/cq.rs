@@ -107,11 +107,12 @@ impl CompletionQueue {
     #[inline]
     pub fn poll_each(&mut self, most: usize, mut each: impl FnMut(&Wc)) -> usize {
         let count = most.min(self.entries.len());
-        for entry in self.entries.drain(..count) {
+        for entry in self.entries.iter().take(count) {
             let cause = if entry.is_ok() { None } else { self.causes.pop_front() };
             debug_assert!(entry.is_ok() || cause.is_some(), "each failure has its cause");
             each(&entry.with_cause(cause.unwrap_or_default()));
         }
+        self.entries.drain(..count);
         debug_assert!(
             !self.entries.is_empty() || self.causes.is_empty(),
             "causes of no completion"
@@ -181,7 +182,11 @@ impl CompletionQueue {
 
     /// Adds a completion. `solicited` says if the sender asked for an event.
     #[inline]
-    pub(crate) fn push(&mut self, wc: &Wc, solicited: bool) -> Result<(), Overflow> {
+    pub(crate) fn push<C: Copy + Into<Cause>>(
+        &mut self,
+        wc: &Wc<C>,
+        solicited: bool,
+    ) -> Result<(), Overflow> {
         if mutated("overflow-drops-oldest") && self.entries.len() >= self.capacity {
             self.entries.pop_front();
         }
@@ -195,12 +200,12 @@ impl CompletionQueue {
             Some(Notify::Solicited) => solicited || !wc.is_ok(),
         };
         if !wc.is_ok() {
-            self.causes.push_back(wc.cause);
+            self.causes.push_back(wc.cause.into());
         }
         if due {
             self.note_match(!wc.is_ok());
         }
-        debug_assert!(!wc.is_ok() || wc.cause == Cause::None, "a success has no cause");
+        debug_assert!(!wc.is_ok() || wc.cause.into() == Cause::None, "a success has no cause");
         self.entries.push_back(wc.with_cause(()));
         debug_assert!(self.entries.len() <= self.capacity, "a completion too many is lost");
         debug_assert!(self.causes.len() <= self.entries.len(), "causes of no completion");
@@ -339,7 +344,12 @@ impl CqTable {
 
     /// Adds a completion to queue `id`.
     #[inline]
-    pub(crate) fn push(&mut self, id: CqId, mut wc: Wc, solicited: bool) -> Result<(), Overflow> {
+    pub(crate) fn push<C: Copy + Into<Cause>>(
+        &mut self,
+        id: CqId,
+        mut wc: Wc<C>,
+        solicited: bool,
+    ) -> Result<(), Overflow> {
         let place = self.place(id);
         let Some(cq) = self.queues.get_mut(place) else {
             return Err(Overflow);

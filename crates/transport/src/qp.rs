@@ -9,6 +9,7 @@ mod responder;
 mod run;
 mod state;
 mod traffic;
+mod train;
 mod trains;
 
 use std::net::IpAddr;
@@ -19,6 +20,7 @@ use responder::Responder;
 pub use run::Run;
 pub use state::ModifyQpError;
 pub use traffic::{QpTraffic, Window};
+pub use train::{Train, TrainLimits};
 use uroce_wire::{Bth, DropReason, HeaderWriter, ICRC_LEN, Opcode, Operation, Packet, Psn, Qpn};
 
 use crate::attr::{CreateQpError, QpAttr, QpInit, QpType};
@@ -167,16 +169,20 @@ impl QueuePair {
     /// peer has been silent about in spite of all tail probes: that is no longer on its way.
     #[inline]
     pub fn bytes_in_flight(&self) -> u64 {
-        let counts = self.config.init.qp_type.is_reliable()
-            && matches!(self.config.state, QpState::Rts | QpState::Sqd)
-            && self.config.attr.timeout != 0
-            && !self.requester.has_given_up_probing();
-        if !counts {
+        if !self.counts_in_flight() {
             return 0;
         }
         let outstanding = self.requester.psns().outstanding();
         let beyond = outstanding.saturating_sub(self.requester.window.path_packets());
         u64::from(beyond) << self.config.mtu_shift()
+    }
+
+    #[inline]
+    fn counts_in_flight(&self) -> bool {
+        self.config.init.qp_type.is_reliable()
+            && matches!(self.config.state, QpState::Rts | QpState::Sqd)
+            && self.config.attr.timeout != 0
+            && !self.requester.has_given_up_probing()
     }
 
     /// The address of the peer, if it acknowledges what it gets.
@@ -476,12 +482,19 @@ impl QueuePair {
         }
         self.settle(cx);
         if let Some(transmit) = &sent {
-            cx.counters.sent_pkts += 1;
-            cx.counters.sent_bytes += transmit.len as u64;
-            self.traffic.sent_bytes += transmit.len as u64;
+            self.note_sent(1, transmit.len, cx);
             self.traffic.retransmitted_pkts += cx.counters.retransmitted_pkts - retransmitted;
         }
         sent
+    }
+
+    /// Counts packets of `len` bytes that have left.
+    #[inline]
+    fn note_sent(&mut self, packets: usize, len: usize, cx: &mut Context<'_>) {
+        let bytes = (packets * len) as u64;
+        cx.counters.sent_pkts += packets as u64;
+        cx.counters.sent_bytes += bytes;
+        self.traffic.sent_bytes += bytes;
     }
 }
 

@@ -97,6 +97,10 @@ impl Datapath for UringDatapath {
         self.sender.burst.space()
     }
 
+    fn tx_packets(&self) -> usize {
+        self.sender.burst.room()
+    }
+
     fn tx_commit(&mut self, route: &Route, len: usize, seal: &mut dyn FnMut(u16, &mut [u8])) {
         self.sender.commit(route, len, seal);
     }

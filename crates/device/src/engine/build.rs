@@ -7,7 +7,7 @@ use rand_chacha::rand_core::{RngCore, SeedableRng};
 use uroce_cm::Identity;
 use uroce_memory::{MemLimits, MemTable};
 use uroce_transport::Instant;
-use uroce_wire::Mtu;
+use uroce_wire::{Mtu, PacketParser};
 
 use super::gsi::{ACK_DELAY, GSI_SOURCE_PORT, Gsi};
 use super::gso_black_hole::GsoBlackHoles;
@@ -89,6 +89,7 @@ impl EngineBuilder {
             local,
             slot,
             icrc_caps: datapath.caps().icrc,
+            parser: PacketParser::default(),
             limits,
             active_mtu,
             qps: QpTable::new(qpns, slot),

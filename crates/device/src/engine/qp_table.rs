@@ -4,6 +4,7 @@ use std::collections::HashMap;
 use std::hash::{BuildHasherDefault, Hasher};
 
 use uroce_cm::CommId;
+use uroce_memory::multiplied_crc;
 use uroce_transport::{CqId, QpInit, QueuePair, SrqId, XrcdId};
 use uroce_wire::{FlowIcrc, Packet, Qpn, Slot};
 
@@ -158,7 +159,7 @@ impl QpTable {
             coalesced: 0,
             ping_pong: PingPong::default(),
             credit: QpCredit::default(),
-            tx_icrc: FlowIcrc::default(),
+            tx_icrc: FlowIcrc::with_payload_crc(multiplied_crc),
         };
         let old = self.entries.insert(init.qpn.get(), Box::new(entry));
         debug_assert!(old.is_none(), "a QPN was given out twice");

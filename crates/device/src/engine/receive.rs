@@ -48,7 +48,7 @@ impl Nic {
         rx: &RxPacket<'_>,
         gsi: &mut Gsi,
     ) -> Result<(), DropReason> {
-        let packet = Packet::parse(rx.payload).map_err(|error| error.drop_reason())?;
+        let packet = self.parser.parse(rx.payload).map_err(|error| error.drop_reason())?;
         let arrival = arrival(rx);
         let qpn = packet.bth.dest_qpn;
         if qpn == Qpn::MULTICAST {

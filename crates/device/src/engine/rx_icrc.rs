@@ -5,6 +5,7 @@
 //! bits of check remain.
 
 use uroce_datapath::{IcrcRx, IpId, RxPacket};
+use uroce_memory::multiplied_crc;
 use uroce_wire::{DropReason, Flow, FlowIcrc, IcrcVerdict};
 
 /// Counts of how ICRCs were verified; failures are counted as drop reasons.
@@ -21,10 +22,17 @@ pub(crate) struct IcrcFindings {
 }
 
 /// What is known of the ICRCs and the IPv4 identifications of one peer's packets.
-#[derive(Debug, Default)]
+#[derive(Debug)]
 pub(crate) struct RxIcrc {
     ids: IdPredictor,
     icrc: FlowIcrc,
+}
+
+impl Default for RxIcrc {
+    fn default() -> Self {
+        let icrc = FlowIcrc::with_payload_crc(multiplied_crc);
+        RxIcrc { ids: IdPredictor::default(), icrc }
+    }
 }
 
 impl RxIcrc {

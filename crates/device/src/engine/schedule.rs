@@ -173,6 +173,12 @@ impl Schedule {
         self.in_flight.leave(entry.init.qpn, &mut entry.credit);
     }
 
+    /// The queue pair that is served shares its round with no other: no phase ends its turn.
+    #[inline]
+    pub(super) fn has_one_sender(&self) -> bool {
+        !self.senders.interleaved
+    }
+
     /// The queue pair has sent a packet, its packet number `sent` of this turn. `Some`: the turn
     /// ends with it, because the phase of the round says so.
     #[inline]

@@ -4,8 +4,8 @@
 use std::net::SocketAddr;
 
 use uroce_datapath::{Datapath, IcrcTx, Route};
-use uroce_transport::{Context, Instant, Path, QueuePair, Transmit};
-use uroce_wire::{DropReason, Flow, FlowIcrc, ICRC_LEN, Qpn};
+use uroce_transport::{Context, Instant, Path, QueuePair, Train, TrainLimits, Transmit};
+use uroce_wire::{CrcMethod, DropReason, Flow, FlowIcrc, ICRC_LEN, Qpn, crc_method};
 
 use super::schedule::TurnEnd;
 use super::{Engine, Nic};
@@ -98,7 +98,14 @@ impl Engine {
             }
             let Some(out) = self.gsi.poll_transmit(space) else { return sent };
             let (local, icrc_tx) = (self.nic.local, self.nic.icrc_caps.tx);
-            commit(&mut *self.datapath, &out, local, icrc_tx, &mut FlowIcrc::default());
+            commit(
+                &mut *self.datapath,
+                &out,
+                Train::default(),
+                local,
+                icrc_tx,
+                &mut FlowIcrc::default(),
+            );
         }
         budget
     }
@@ -161,11 +168,13 @@ impl Nic {
         };
         entry.end_coalescing();
         let allowance = schedule.allowance(entry);
-        for sent in 0..turn.budget {
+        let mut sent = 0;
+        while sent < turn.budget {
             if turn.copies_in_bulk && entry.qp.may_run() {
                 schedule.account(entry);
                 return (sent, None);
             }
+            let room = datapath.tx_packets().max(1);
             let Some(space) = datapath.tx_space() else {
                 schedule.account(entry);
                 return (sent, Some(TurnEnd::Blocked));
@@ -177,20 +186,31 @@ impl Nic {
             let Some(out) = next_packet(&mut entry.qp, turn, allowed, space, context) else {
                 return (sent, Some(schedule.end_idle_turn(entry, sent, allowed)));
             };
+            let parted =
+                gso_black_holes.needs_break(out.path.dst, entry.qp.doubts_trains(), turn.now);
+            let mut train = Train::default();
+            if allowed && !parted && !turn.copies_in_bulk && schedule.has_one_sender() {
+                let most = room.min(turn.budget - sent) - 1;
+                let limits = TrainLimits { most, allowance, crcs: uses_crcs(icrc_caps.tx) };
+                let behind = space.get_mut(out.len..).unwrap_or_default();
+                let context = &mut tables.context();
+                train = entry.qp.poll_train(turn.now, &out, limits, behind, context);
+            }
+            sent += 1 + train.packets;
             if out.path.dst.is_ipv4() == local.is_ipv4() {
-                if gso_black_holes.needs_break(out.path.dst, entry.qp.doubts_trains(), turn.now) {
+                if parted {
                     datapath.tx_break();
                 }
                 if let Some(why) = tables.counters.take_latest_retransmission() {
                     datapath.tx_comment(why.comment());
                 }
-                commit(datapath, &out, *local, icrc_caps.tx, &mut entry.tx_icrc);
+                commit(datapath, &out, train, *local, icrc_caps.tx, &mut entry.tx_icrc);
             } else {
                 // A UD request with a path of the other IP version; RC and UC are refused earlier.
                 tables.counters.drop(DropReason::TxFailed);
             }
-            if let Some(end) = schedule.ends_turn(entry, out.step, sent + 1) {
-                return (sent + 1, Some(end));
+            if let Some(end) = schedule.ends_turn(entry, out.step, sent) {
+                return (sent, Some(end));
             }
         }
         (turn.budget, Some(schedule.end_turn(entry, turn.budget)))
@@ -202,7 +222,7 @@ impl Nic {
         // A datapath without room loses it, as the network may; it is sent again.
         let Some(space) = datapath.tx_space() else { return };
         let Some(out) = entry.qp.write_liveness_probe(space) else { return };
-        commit(datapath, &out, self.local, self.icrc_caps.tx, &mut entry.tx_icrc);
+        commit(datapath, &out, Train::default(), self.local, self.icrc_caps.tx, &mut entry.tx_icrc);
     }
 }
 
@@ -222,10 +242,16 @@ fn next_packet(
     }
 }
 
-/// Makes the packet in the datapath's buffer ready to leave.
+/// CRCs of payloads that come of copying them save time: they are used, and instructions make them.
+fn uses_crcs(icrc_tx: IcrcTx) -> bool {
+    icrc_tx == IcrcTx::Seal && crc_method() == CrcMethod::Instructions
+}
+
+/// Makes the packets in the datapath's buffer ready to leave: `out`, and those of a train behind it.
 fn commit(
     datapath: &mut dyn Datapath,
     out: &Transmit,
+    train: Train,
     local: SocketAddr,
     icrc_tx: IcrcTx,
     icrc: &mut FlowIcrc,
@@ -238,14 +264,24 @@ fn commit(
         src_port: route.src.port(),
         dst_port: route.dst.port(),
     };
-    let sealed = icrc_tx == IcrcTx::Seal;
-    datapath.tx_commit(&route, out.len, &mut |ip_id, packet| {
+    let mut seal = |ip_id: u16, packet: &mut [u8], knows_payload: bool| {
         let Some((covered, trailer)) = packet.split_last_chunk_mut::<ICRC_LEN>() else {
             return;
         };
-        let icrc = if sealed { icrc.icrc(&flow, ip_id, covered) } else { 0 };
+        let icrc = match icrc_tx {
+            IcrcTx::Seal if knows_payload => {
+                icrc.icrc_around(&flow, ip_id, covered, u32::from_le_bytes(*trailer))
+            }
+            IcrcTx::Seal => icrc.icrc(&flow, ip_id, covered),
+            _ => 0,
+        };
         *trailer = icrc.to_le_bytes();
-    });
+    };
+    datapath.tx_commit(&route, out.len, &mut |ip_id, packet| seal(ip_id, packet, false));
+    for _ in 0..train.packets {
+        let seal = &mut |ip_id: u16, packet: &mut [u8]| seal(ip_id, packet, train.crcs);
+        datapath.tx_commit(&route, out.len, seal);
+    }
 }
 
 /// The source is always this device: a queue pair cannot choose another one.

@@ -5,6 +5,7 @@
 
 use uroce_memory::mutation::mutated;
 
+use crate::cause::Cause;
 use crate::context::Context;
 use crate::cq::CompletionQueue;
 use crate::event::AsyncEvent;
@@ -14,7 +15,12 @@ use crate::wc::Wc;
 /// Puts a completion into its queue. False if the queue is full and the completion lost, which takes the QP down (R66).
 #[inline]
 #[must_use]
-pub(crate) fn report(cq: CqId, wc: Wc, solicited: bool, cx: &mut Context<'_>) -> bool {
+pub(crate) fn report<C: Copy + Into<Cause>>(
+    cq: CqId,
+    wc: Wc<C>,
+    solicited: bool,
+    cx: &mut Context<'_>,
+) -> bool {
     if mutated("completes-twice") && wc.is_ok() {
         let _outcome = cx.cqs.push(cq, wc, solicited);
     }

@@ -186,7 +186,7 @@ impl QpConfig {
 
     /// The completion of a receive work request that has got so many bytes of a plain SEND.
     #[inline]
-    pub(super) fn received(&self, wr_id: u64, byte_len: u32, src_ip: Option<IpAddr>) -> Wc {
+    pub(super) fn received(&self, wr_id: u64, byte_len: u32, src_ip: Option<IpAddr>) -> Wc<()> {
         Wc {
             wr_id,
             opcode: WcOpcode::Recv,

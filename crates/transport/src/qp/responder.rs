@@ -289,7 +289,13 @@ impl Responder {
 
     /// Reports a receive work request.
     #[inline]
-    fn complete_recv(&mut self, config: &QpConfig, wc: Wc, solicited: bool, cx: &mut Context<'_>) {
+    fn complete_recv<C: Copy + Into<Cause>>(
+        &mut self,
+        config: &QpConfig,
+        wc: Wc<C>,
+        solicited: bool,
+        cx: &mut Context<'_>,
+    ) {
         self.rcvd_messages += 1;
         let (success, bytes) = (wc.status == WcStatus::Success, u64::from(wc.byte_len));
         config.completion_counters.note(CountedOps::RECV, success, bytes);

@@ -77,6 +77,39 @@ impl Run {
         }
     }
 
+    /// Writes its packets, of `len` bytes each, behind each other into `out`. In the place of their ICRCs are the
+    /// [registers](uroce_wire::crc_register) of their payloads if that is what is returned, which it is only if `crcs` are wanted; else
+    /// nothing that counts. `None`, with nothing written that counts: they have another length, do not fit or may not
+    /// be sent.
+    pub(super) fn write(
+        &self,
+        len: usize,
+        mut crcs: bool,
+        out: &mut [u8],
+        mem: &MemTable,
+    ) -> Option<bool> {
+        let mtu = self.length / self.packets as usize;
+        if len != mtu + AROUND || out.len() < self.packets as usize * len {
+            return None;
+        }
+        let (mut bth, payload) = (Bth::read(&self.head)?, self.payload(mem)?);
+        let (asks, first) = (bth.ack_req, bth.psn);
+        for (index, packet) in (0..self.packets).zip(out.chunks_exact_mut(len)) {
+            bth.psn = first.add(index);
+            bth.ack_req = asks && index + 1 == self.packets;
+            bth.write(packet)?;
+            let (packet, trailer) = packet.split_last_chunk_mut::<ICRC_LEN>()?;
+            let (body, at) = (packet.get_mut(Bth::LEN..)?, index as usize * mtu);
+            let crc = if crcs { payload.copy_out_crc(at, body) } else { None };
+            match crc {
+                Some(crc) => *trailer = crc.to_le_bytes(),
+                None => payload.copy_out(at, body).ok()?,
+            }
+            crcs = crc.is_some();
+        }
+        Some(crcs)
+    }
+
     /// Bytes of its packets from BTH to ICRC.
     fn wire_bytes(&self) -> u64 {
         (self.packets as usize * AROUND + self.length) as u64

@@ -33,6 +33,7 @@ mod sim_random;
 mod srq_cq;
 mod state_machine;
 mod tail_probe;
+mod trains;
 mod uc;
 mod ud;
 mod xrc_operations;

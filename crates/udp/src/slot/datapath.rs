@@ -171,6 +171,10 @@ impl<D: Datapath> Middleware for SlotDatapath<D> {
         &mut self.inner
     }
 
+    fn tx_packets(&self) -> usize {
+        self.inner.tx_packets()
+    }
+
     fn shared_port(&mut self) -> Option<&mut dyn SharedPort> {
         Some(self)
     }

@@ -92,6 +92,7 @@ impl Requester {
         cx: &mut Context<'_>,
     ) -> Option<Psn> {
         let start = self.psns.una();
+        self.retire_silent(config, upto, cx);
         let mut missing = None;
         // Each round finishes one work request or reaches `upto`.
         while upto.since(self.psns.una()) >= 0 {
@@ -113,6 +114,23 @@ impl Requester {
         }
         self.note_acknowledged(config, now, start);
         missing
+    }
+
+    /// Retires SENDs and WRITEs in front that nobody hears of, all up to `upto` in one go.
+    fn retire_silent(&mut self, config: &QpConfig, upto: Psn, cx: &mut Context<'_>) {
+        let signaled = |flags| config.is_signaled(flags);
+        let heard = self.send_queue.front().is_none_or(|wqe| signaled(wqe.flags));
+        if heard || !config.completion_counters.is_empty() {
+            return;
+        }
+        let Some((count, last)) = self.send_queue.silent_until(upto, signaled) else { return };
+        self.psns.acknowledge(last);
+        self.sent_messages += count as u64;
+        self.send_queue.drop_silent(count);
+        self.wake();
+        if self.send_queue.oldest_is_done() {
+            self.retire(config, cx);
+        }
     }
 
     /// Bookkeeping when the oldest unacknowledged PSN may have moved on from `start`.
@@ -229,7 +247,7 @@ impl Requester {
             if !config.is_signaled(wqe.flags) {
                 self.send_queue.drop_front();
             } else if let Some(sent) = self.send_queue.pop() {
-                self.complete_send(config, &sent, WcStatus::Success, Cause::None, cx);
+                self.complete_send(config, &sent, WcStatus::Success, (), cx);
             }
             if !self.send_queue.oldest_is_done() {
                 break;
@@ -238,19 +256,20 @@ impl Requester {
         self.wake();
     }
 
-    fn complete_send(
+    #[inline]
+    fn complete_send<C: Copy + Default + Into<Cause>>(
         &mut self,
         config: &QpConfig,
         sent: &Retired,
         status: WcStatus,
-        cause: Cause,
+        cause: C,
         cx: &mut Context<'_>,
     ) {
         let wc = Wc {
             wr_id: sent.wr_id,
             status,
             opcode: sent.opcode,
-            vendor_err: cause.code(),
+            vendor_err: cause.into().code(),
             byte_len: sent.length.min(u64::from(u32::MAX)) as u32,
             qpn: config.init.qpn.get(),
             cause,

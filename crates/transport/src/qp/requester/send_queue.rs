@@ -70,6 +70,11 @@ impl SendWqe {
         self.numbered && psn.since(self.first_psn) >= 0 && psn.since(self.last_psn()) <= 0
     }
 
+    /// True if all its PSNs are at or before `upto`.
+    fn has_psns_until(&self, upto: Psn) -> bool {
+        self.numbered && upto.since(self.last_psn()) >= 0
+    }
+
     /// The last PSN of the READ REQUEST that `psn` belongs to; of others that PSN. A READ is split at fixed places, so that
     /// a request sent again stays inside the one it repeats (R58).
     pub(super) fn last_of_request(&self, psn: Psn) -> Psn {
@@ -428,6 +433,28 @@ impl SendQueue {
         if sge_count != 1 || ud_at != 0 {
             self.drop_parts(flags, length, sge_count, ud_at);
         }
+    }
+
+    /// How many of the oldest requests end at or before `upto`, complete without a word and have nothing in the rings, and
+    /// the last PSN of these. `None`: not one.
+    pub(super) fn silent_until(
+        &self,
+        upto: Psn,
+        is_signaled: impl Fn(SendFlags) -> bool,
+    ) -> Option<(usize, Psn)> {
+        let silent = |wqe: &&SendWqe| {
+            let last = wqe.has_psns_until(upto) && !wqe.needs_response();
+            last && wqe.sge_count == 1 && wqe.ud_at == 0 && !is_signaled(wqe.flags)
+        };
+        let count = self.wqes.iter().take_while(silent).count();
+        let last = self.wqes.get(count.checked_sub(1)?)?.last_psn();
+        Some((count, last))
+    }
+
+    /// Removes the requests that [`silent_until`](Self::silent_until) has counted.
+    pub(super) fn drop_silent(&mut self, count: usize) {
+        self.wqes.drain(..count);
+        self.cursor = self.cursor.saturating_sub(count);
     }
 
     /// Removes from the rings what belonged to the oldest request.

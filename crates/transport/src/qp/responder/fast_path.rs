@@ -78,8 +78,12 @@ impl Responder {
         let Some((wr_id, sge)) = self.receives.front_of_one() else {
             return false;
         };
-        let sges = std::slice::from_ref(sge);
-        if cx.mem.scatter(config.init.pd, sges, 0, data).is_err() {
+        if data.len() > sge.length as usize {
+            return false;
+        }
+        let place = Sge { length: data.len() as u32, ..*sge };
+        let granted = cx.mem.check_local(&place, config.init.pd, Access::LOCAL_WRITE);
+        if !granted.is_ok_and(|place| place.copy_in(0, data).is_ok()) {
             return false;
         }
         self.receives.drop_front_of_one();

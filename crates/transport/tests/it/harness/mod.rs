@@ -10,6 +10,7 @@ use uroce_memory::{Access, MemLimits, MemTable, Mr, PdId, Region, Rkey, Sge};
 use uroce_transport::*;
 use uroce_wire::{
     Aeth, Bth, DropReason, HeaderWriter, Mtu, Opcode, Operation, Packet, Psn, Qpn, Syndrome,
+    crc_register,
 };
 
 pub const MR_LEN: usize = 1 << 20;
@@ -84,6 +85,10 @@ pub struct Setup {
     pub repairs: [bool; 2],
     /// Which requesters send tail probes.
     pub probes: [bool; 2],
+    /// Packets that may follow another one in the same call (`poll_train`).
+    pub train: usize,
+    /// Bytes in flight at which no further request begins.
+    pub allowance: u64,
 }
 
 impl Default for Setup {
@@ -113,6 +118,8 @@ impl Default for Setup {
             keeps: [false; 2],
             repairs: [false; 2],
             probes: [false; 2],
+            train: 0,
+            allowance: u64::MAX,
         }
     }
 }
@@ -237,6 +244,8 @@ pub struct Pair {
     pub link: Option<Link>,
     /// Packets are noted in `trace`.
     pub traces: bool,
+    /// Packets that followed another one in the same call.
+    pub in_trains: usize,
     filter: Filter,
     /// By the time of arrival, and in the order in which they were sent.
     wire: BTreeMap<(Instant, u64), InFlight>,
@@ -427,6 +436,7 @@ impl Pair {
             traces: true,
             wire: BTreeMap::new(),
             seq: 0,
+            in_trains: 0,
         }
     }
 
@@ -544,7 +554,10 @@ impl Pair {
 
     /// When the next thing happens; now, if a node has something to send.
     fn next_time(&self) -> Option<Instant> {
-        if self.nodes.iter().any(|node| node.qp.wants_transmit()) {
+        let held =
+            |qp: &QueuePair| qp.bytes_in_flight() >= self.setup.allowance && !qp.wants_repair();
+        let wants = |qp: &QueuePair| qp.wants_answer() || qp.wants_request() && !held(qp);
+        if self.nodes.iter().any(|node| wants(&node.qp)) {
             return Some(self.now);
         }
         let arrivals = self.wire.keys().next().map(|(at, _)| *at).into_iter();
@@ -575,17 +588,36 @@ impl Pair {
     }
 
     fn transmit(&mut self, from: usize) -> bool {
-        let mut out = vec![0u8; limits::MAX_PACKET];
-        let mut sent = false;
-        for _ in 0..PACKETS_PER_TURN {
-            let node = &mut self.nodes[from];
-            let Some(transmit) = node.qp.poll_transmit(self.now, &mut out, cx!(node)) else {
-                break;
+        let mut out = vec![0u8; (1 + self.setup.train) * limits::MAX_PACKET];
+        let (allowance, mut left) = (self.setup.allowance, PACKETS_PER_TURN);
+        while left > 0 {
+            let (now, node) = (self.now, &mut self.nodes[from]);
+            let qp = &mut node.qp;
+            // As a device decides.
+            let allowed = qp.bytes_in_flight() < allowance || qp.wants_repair() || qp.ask_for_ack();
+            let first = match allowed {
+                true => qp.poll_transmit(now, &mut out, cx!(node)),
+                false => qp.poll_answer(now, true, &mut out, cx!(node)),
             };
-            sent = true;
-            self.put_on_wire(from, out[..transmit.len].to_vec(), transmit.path);
+            let Some(first) = first else { break };
+            let most = if allowed { self.setup.train.min(left - 1) } else { 0 };
+            let (_, rest) = out.split_at_mut(first.len);
+            let limits = TrainLimits { most, allowance, crcs: true };
+            let Train { packets: more, crcs } =
+                node.qp.poll_train(now, &first, limits, rest, cx!(node));
+            for packet in rest.chunks_exact_mut(first.len).take(more).filter(|_| crcs) {
+                let payload = Packet::parse(packet).expect("ours").payload();
+                let register = crc_register(payload).to_le_bytes();
+                let trailer = packet.last_chunk_mut().expect("an ICRC");
+                assert_eq!(std::mem::take(trailer), register);
+            }
+            left -= 1 + more;
+            self.in_trains += more;
+            for packet in out.chunks_exact(first.len).take(1 + more) {
+                self.put_on_wire(from, packet.to_vec(), first.path);
+            }
         }
-        sent
+        left < PACKETS_PER_TURN
     }
 
     fn put_on_wire(&mut self, from: usize, bytes: Vec<u8>, path: Path) {

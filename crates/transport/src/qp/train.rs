@@ -1,0 +1,111 @@
+//! Several packets of one length behind each other: a train that leaves in one call.
+//!
+//! Behind a packet that [`QueuePair::poll_transmit`] has written, what comes next often is of the same length and goes
+//! to the same place: the middle of a long message, or another small one. Such packets are written here, with one look at
+//! the queue pair, one check of the memory of a long message, and one note of what has left. The bytes are those that
+//! `poll_transmit` would write one after the other (`r19_a_train_has_the_packets_that_would_leave_one_by_one`); whatever is
+//! not usual is left to it.
+
+use uroce_wire::train_packets;
+
+use crate::attr::QpType;
+use crate::context::{Context, Transmit};
+use crate::qp::QueuePair;
+use crate::time::Instant;
+
+/// How long a train may be.
+#[derive(Debug, Clone, Copy)]
+pub struct TrainLimits {
+    /// Packets behind the first.
+    pub most: usize,
+    /// A request begins while fewer bytes are in flight.
+    pub allowance: u64,
+    /// The CRCs of payloads are of use.
+    pub crcs: bool,
+}
+
+/// What [`QueuePair::poll_train`] has written.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, Default)]
+pub struct Train {
+    /// Packets behind the first.
+    pub packets: usize,
+    /// Where the ICRC belongs each of them has the [register](uroce_wire::crc_register) of its payload, as
+    /// [`FlowIcrc::icrc_around`](uroce_wire::FlowIcrc::icrc_around) takes it: it was worked out while the payload was copied.
+    pub crcs: bool,
+}
+
+impl QueuePair {
+    /// Writes further packets of the length of `first`, which a poll has just written, behind each other into `out`. They go
+    /// where `first` goes.
+    #[inline]
+    pub fn poll_train(
+        &mut self,
+        now: Instant,
+        first: &Transmit,
+        limits: TrainLimits,
+        out: &mut [u8],
+        cx: &mut Context<'_>,
+    ) -> Train {
+        let may = self.requester.may_send_more() || !self.responder.responses().is_empty();
+        if may { self.write_train(now, first, limits, out, cx) } else { Train::default() }
+    }
+
+    fn write_train(
+        &mut self,
+        now: Instant,
+        first: &Transmit,
+        limits: TrainLimits,
+        out: &mut [u8],
+        cx: &mut Context<'_>,
+    ) -> Train {
+        let TrainLimits { most, allowance, crcs } = limits;
+        let most = most.min(out.len() / first.len.max(1)).min(train_packets(first.len)) as u32;
+        let rc = self.config.init.qp_type == QpType::Rc;
+        // A CNP goes another way.
+        if most == 0 || !rc || first.path != self.config.path() {
+            return Train::default();
+        }
+        let answers = !self.responder.responses().is_empty();
+        let most = if answers { most } else { most.min(self.packets_within(allowance)) };
+        if answers || self.requester.may_run() {
+            return self.write_long(now, first.len, most, crcs, out, cx);
+        }
+        let most = most as usize;
+        let train =
+            self.requester.poll_small_train(&self.config, now, first.len, (most, crcs), out, cx);
+        self.note_sent(train.packets, first.len, cx);
+        train
+    }
+
+    /// Packets of the middle of a long message.
+    fn write_long(
+        &mut self,
+        now: Instant,
+        len: usize,
+        most: u32,
+        crcs: bool,
+        out: &mut [u8],
+        cx: &mut Context<'_>,
+    ) -> Train {
+        let most = match self.responder.responses() {
+            responses if responses.is_one_ack() => 0,
+            responses if responses.is_empty() => {
+                self.requester.until_ack_is_due(most)
+            }
+            _ => most,
+        };
+        let Some(run) = self.plan_run(most, u64::MAX) else { return Train::default() };
+        let Some(crcs) = run.write(len, crcs, out, cx.mem) else { return Train::default() };
+        self.pass_run(now, &run, cx);
+        Train { packets: run.packets() as usize, crcs }
+    }
+
+    /// Packets that begin while fewer than `allowance` bytes are in flight.
+    fn packets_within(&self, allowance: u64) -> u32 {
+        if !self.counts_in_flight() {
+            return u32::MAX;
+        }
+        let room = allowance.saturating_sub(self.bytes_in_flight());
+        u32::try_from(room.div_ceil(self.config.mtu())).unwrap_or(u32::MAX)
+    }
+}
