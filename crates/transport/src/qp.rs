@@ -69,19 +69,7 @@ impl QueuePair {
     /// A queue pair in RESET (R85).
     pub fn new(init: &QpInit) -> Result<Self, CreateQpError> {
         init.caps.check()?;
-        Ok(Self::blank(init))
-    }
-
-    fn blank(init: &QpInit) -> Self {
-        QueuePair {
-            config: QpConfig::new(init),
-            requester: Requester::new(&init.caps),
-            responder: Responder::new(init),
-            flush_reason: FlushReason::ByModify,
-            drained_reported: false,
-            last_wqe_reported: false,
-            traffic: QpTraffic::default(),
-        }
+        Ok(blank(init))
     }
 
     /// Its number.
@@ -169,20 +157,12 @@ impl QueuePair {
     /// peer has been silent about in spite of all tail probes: that is no longer on its way.
     #[inline]
     pub fn bytes_in_flight(&self) -> u64 {
-        if !self.counts_in_flight() {
+        if !counts_in_flight(self) {
             return 0;
         }
         let outstanding = self.requester.psns().outstanding();
         let beyond = outstanding.saturating_sub(self.requester.window.path_packets());
         u64::from(beyond) << self.config.mtu_shift()
-    }
-
-    #[inline]
-    fn counts_in_flight(&self) -> bool {
-        self.config.init.qp_type.is_reliable()
-            && matches!(self.config.state, QpState::Rts | QpState::Sqd)
-            && self.config.attr.timeout != 0
-            && !self.requester.has_given_up_probing()
     }
 
     /// The address of the peer, if it acknowledges what it gets.
@@ -482,20 +462,42 @@ impl QueuePair {
         }
         self.settle(cx);
         if let Some(transmit) = &sent {
-            self.note_sent(1, transmit.len, cx);
+            note_sent(&mut self.traffic, 1, transmit.len, cx);
             self.traffic.retransmitted_pkts += cx.counters.retransmitted_pkts - retransmitted;
         }
         sent
     }
+}
 
-    /// Counts packets of `len` bytes that have left.
-    #[inline]
-    fn note_sent(&mut self, packets: usize, len: usize, cx: &mut Context<'_>) {
-        let bytes = (packets * len) as u64;
-        cx.counters.sent_pkts += packets as u64;
-        cx.counters.sent_bytes += bytes;
-        self.traffic.sent_bytes += bytes;
+/// A queue pair in RESET, of what was checked.
+fn blank(init: &QpInit) -> QueuePair {
+    QueuePair {
+        config: QpConfig::new(init),
+        requester: Requester::new(&init.caps),
+        responder: Responder::new(init),
+        flush_reason: FlushReason::ByModify,
+        drained_reported: false,
+        last_wqe_reported: false,
+        traffic: QpTraffic::default(),
     }
+}
+
+/// What the queue pair has in flight counts: it will be acknowledged, or be asked for again after a time.
+#[inline]
+fn counts_in_flight(qp: &QueuePair) -> bool {
+    qp.config.init.qp_type.is_reliable()
+        && matches!(qp.config.state, QpState::Rts | QpState::Sqd)
+        && qp.config.attr.timeout != 0
+        && !qp.requester.has_given_up_probing()
+}
+
+/// Counts packets of `len` bytes that have left.
+#[inline]
+fn note_sent(traffic: &mut QpTraffic, packets: usize, len: usize, cx: &mut Context<'_>) {
+    let bytes = (packets * len) as u64;
+    cx.counters.sent_pkts += packets as u64;
+    cx.counters.sent_bytes += bytes;
+    traffic.sent_bytes += bytes;
 }
 
 /// R13: a CNP has 16 bytes behind the BTH, and no meaning for PSNs. True if it is one.

@@ -54,6 +54,6 @@ impl QueuePair {
         }
         cx.events.forget_qp(self.config.init.qpn);
         self.responder.release(cx);
-        *self = QueuePair::blank(&self.config.init);
+        *self = super::blank(&self.config.init);
     }
 }

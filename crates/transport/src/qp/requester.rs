@@ -19,6 +19,7 @@ mod transmit;
 use std::collections::VecDeque;
 
 use fast_path::Middle;
+pub(super) use fast_path::poll_small_train;
 use selective_repeat::SelectiveRepeat;
 use send_queue::SendQueue;
 use send_window::{AckRequests, CongestionWindow, PsnWindow};
@@ -115,14 +116,6 @@ impl Requester {
         self.ack_requests.is_due(packets, self.psns.outstanding(), self.window.packets())
     }
 
-    /// How many of the next `most` packets leave until one has to ask for an ACK, that one included.
-    pub(crate) fn until_ack_is_due(&self, most: u32) -> u32 {
-        if !self.wants_ack_within(most) {
-            return most;
-        }
-        (1..most).find(|packets| self.wants_ack_within(*packets)).unwrap_or(most)
-    }
-
     /// Starts the local ACK timer if it does not run.
     pub(crate) fn arm_ack_timer(&mut self, config: &QpConfig, now: Instant) {
         self.tail_probe.arm(now, &self.selective_repeat, config.attr.timeout);
@@ -162,12 +155,6 @@ impl Requester {
     #[inline]
     pub(crate) fn wants_transmit(&self) -> bool {
         self.awake
-    }
-
-    /// Behind a packet that was sent just now another one may follow.
-    #[inline]
-    pub(crate) fn may_send_more(&self) -> bool {
-        self.awake && self.send_queue.current().is_some()
     }
 
     /// True if the QP fails at the end of this call.
@@ -235,6 +222,18 @@ impl Requester {
     pub(crate) fn take_lost_trains(&mut self) -> bool {
         self.doubts.take_lost()
     }
+}
+
+/// How many of the next `most` packets leave until one has to ask for an ACK, that one included.
+pub(super) fn until_ack_is_due(requester: &Requester, most: u32) -> u32 {
+    let asks = |packets: &u32| requester.wants_ack_within(*packets);
+    if asks(&most) { (1..most).find(asks).unwrap_or(most) } else { most }
+}
+
+/// Behind a packet that was sent just now another one may follow.
+#[inline]
+pub(super) fn may_send_more(requester: &Requester) -> bool {
+    requester.awake && requester.send_queue.current().is_some()
 }
 
 #[cfg(test)]

@@ -339,7 +339,7 @@ impl QueuePair {
         self.responder.release(cx);
         let QpConfig { src_port, features, .. } = self.config;
         let counters = std::mem::take(&mut self.config.completion_counters);
-        *self = QueuePair::blank(&self.config.init);
+        *self = super::blank(&self.config.init);
         (self.config.src_port, self.config.features) = (src_port, features);
         self.config.completion_counters = counters;
         self.requester.set_features(&features);

@@ -10,7 +10,8 @@ use uroce_wire::train_packets;
 
 use crate::attr::QpType;
 use crate::context::{Context, Transmit};
-use crate::qp::QueuePair;
+use crate::qp::requester::{may_send_more, poll_small_train, until_ack_is_due};
+use crate::qp::{QueuePair, counts_in_flight, note_sent};
 use crate::time::Instant;
 
 /// How long a train may be.
@@ -46,66 +47,62 @@ impl QueuePair {
         out: &mut [u8],
         cx: &mut Context<'_>,
     ) -> Train {
-        let may = self.requester.may_send_more() || !self.responder.responses().is_empty();
-        if may { self.write_train(now, first, limits, out, cx) } else { Train::default() }
+        let may = may_send_more(&self.requester) || !self.responder.responses().is_empty();
+        if may { write_train(self, now, first, limits, out, cx) } else { Train::default() }
     }
+}
 
-    fn write_train(
-        &mut self,
-        now: Instant,
-        first: &Transmit,
-        limits: TrainLimits,
-        out: &mut [u8],
-        cx: &mut Context<'_>,
-    ) -> Train {
-        let TrainLimits { most, allowance, crcs } = limits;
-        let most = most.min(out.len() / first.len.max(1)).min(train_packets(first.len)) as u32;
-        let rc = self.config.init.qp_type == QpType::Rc;
-        // A CNP goes another way.
-        if most == 0 || !rc || first.path != self.config.path() {
-            return Train::default();
-        }
-        let answers = !self.responder.responses().is_empty();
-        let most = if answers { most } else { most.min(self.packets_within(allowance)) };
-        if answers || self.requester.may_run() {
-            return self.write_long(now, first.len, most, crcs, out, cx);
-        }
-        let most = most as usize;
-        let train =
-            self.requester.poll_small_train(&self.config, now, first.len, (most, crcs), out, cx);
-        self.note_sent(train.packets, first.len, cx);
-        train
+fn write_train(
+    qp: &mut QueuePair,
+    now: Instant,
+    first: &Transmit,
+    limits: TrainLimits,
+    out: &mut [u8],
+    cx: &mut Context<'_>,
+) -> Train {
+    let TrainLimits { most, allowance, crcs } = limits;
+    let most = most.min(out.len() / first.len.max(1)).min(train_packets(first.len)) as u32;
+    let rc = qp.config.init.qp_type == QpType::Rc;
+    // A CNP goes another way.
+    if most == 0 || !rc || first.path != qp.config.path() {
+        return Train::default();
     }
+    let answers = !qp.responder.responses().is_empty();
+    let most = if answers { most } else { most.min(packets_within(qp, allowance)) };
+    if answers || qp.requester.may_run() {
+        return write_long(qp, now, first.len, (most, crcs), out, cx);
+    }
+    let most = (most as usize, crcs);
+    let train = poll_small_train(&mut qp.requester, &qp.config, now, first.len, most, out, cx);
+    note_sent(&mut qp.traffic, train.packets, first.len, cx);
+    train
+}
 
-    /// Packets of the middle of a long message.
-    fn write_long(
-        &mut self,
-        now: Instant,
-        len: usize,
-        most: u32,
-        crcs: bool,
-        out: &mut [u8],
-        cx: &mut Context<'_>,
-    ) -> Train {
-        let most = match self.responder.responses() {
-            responses if responses.is_one_ack() => 0,
-            responses if responses.is_empty() => {
-                self.requester.until_ack_is_due(most)
-            }
-            _ => most,
-        };
-        let Some(run) = self.plan_run(most, u64::MAX) else { return Train::default() };
-        let Some(crcs) = run.write(len, crcs, out, cx.mem) else { return Train::default() };
-        self.pass_run(now, &run, cx);
-        Train { packets: run.packets() as usize, crcs }
-    }
+/// Packets of the middle of a long message.
+fn write_long(
+    qp: &mut QueuePair,
+    now: Instant,
+    len: usize,
+    (most, crcs): (u32, bool),
+    out: &mut [u8],
+    cx: &mut Context<'_>,
+) -> Train {
+    let most = match qp.responder.responses() {
+        responses if responses.is_one_ack() => 0,
+        responses if responses.is_empty() => until_ack_is_due(&qp.requester, most),
+        _ => most,
+    };
+    let Some(run) = qp.plan_run(most, u64::MAX) else { return Train::default() };
+    let Some(crcs) = run.write(len, crcs, out, cx.mem) else { return Train::default() };
+    qp.pass_run(now, &run, cx);
+    Train { packets: run.packets() as usize, crcs }
+}
 
-    /// Packets that begin while fewer than `allowance` bytes are in flight.
-    fn packets_within(&self, allowance: u64) -> u32 {
-        if !self.counts_in_flight() {
-            return u32::MAX;
-        }
-        let room = allowance.saturating_sub(self.bytes_in_flight());
-        u32::try_from(room.div_ceil(self.config.mtu())).unwrap_or(u32::MAX)
+/// Packets that begin while fewer than `allowance` bytes are in flight.
+fn packets_within(qp: &QueuePair, allowance: u64) -> u32 {
+    if !counts_in_flight(qp) {
+        return u32::MAX;
     }
+    let room = allowance.saturating_sub(qp.bytes_in_flight());
+    u32::try_from(room.div_ceil(qp.config.mtu())).unwrap_or(u32::MAX)
 }

@@ -92,7 +92,7 @@ impl Requester {
         cx: &mut Context<'_>,
     ) -> Option<Psn> {
         let start = self.psns.una();
-        self.retire_silent(config, upto, cx);
+        retire_silent(self, config, upto, cx);
         let mut missing = None;
         // Each round finishes one work request or reaches `upto`.
         while upto.since(self.psns.una()) >= 0 {
@@ -114,23 +114,6 @@ impl Requester {
         }
         self.note_acknowledged(config, now, start);
         missing
-    }
-
-    /// Retires SENDs and WRITEs in front that nobody hears of, all up to `upto` in one go.
-    fn retire_silent(&mut self, config: &QpConfig, upto: Psn, cx: &mut Context<'_>) {
-        let signaled = |flags| config.is_signaled(flags);
-        let heard = self.send_queue.front().is_none_or(|wqe| signaled(wqe.flags));
-        if heard || !config.completion_counters.is_empty() {
-            return;
-        }
-        let Some((count, last)) = self.send_queue.silent_until(upto, signaled) else { return };
-        self.psns.acknowledge(last);
-        self.sent_messages += count as u64;
-        self.send_queue.drop_silent(count);
-        self.wake();
-        if self.send_queue.oldest_is_done() {
-            self.retire(config, cx);
-        }
     }
 
     /// Bookkeeping when the oldest unacknowledged PSN may have moved on from `start`.
@@ -315,6 +298,23 @@ impl Requester {
         self.send_queue.clear();
         let next = self.psns.next_new();
         self.start(next);
+    }
+}
+
+/// Retires SENDs and WRITEs in front that nobody hears of, all up to `upto` in one go.
+fn retire_silent(requester: &mut Requester, config: &QpConfig, upto: Psn, cx: &mut Context<'_>) {
+    let signaled = |flags| config.is_signaled(flags);
+    let heard = requester.send_queue.front().is_none_or(|wqe| signaled(wqe.flags));
+    if heard || !config.completion_counters.is_empty() {
+        return;
+    }
+    let Some((count, last)) = requester.send_queue.silent_until(upto, signaled) else { return };
+    requester.psns.acknowledge(last);
+    requester.sent_messages += count as u64;
+    requester.send_queue.drop_silent(count);
+    requester.wake();
+    if requester.send_queue.oldest_is_done() {
+        requester.retire(config, cx);
     }
 }
 

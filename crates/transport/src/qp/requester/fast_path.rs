@@ -104,99 +104,9 @@ impl Requester {
         out: &mut [u8],
         cx: &mut Context<'_>,
     ) -> Option<Transmit> {
-        let len = self.write_small(config, now, None, &mut false, out, cx)?;
+        let len = write_small(self, config, now, None, &mut false, out, cx)?;
         self.arm_ack_timer(config, now);
         Some(Transmit { len, path: config.path(), step: Step::Ends })
-    }
-
-    /// Writes up to `most` small messages whose packets have `len` bytes behind each other into `out`, with the CRCs of
-    /// their payloads if they are wanted and to be had.
-    pub(crate) fn poll_small_train(
-        &mut self,
-        config: &QpConfig,
-        now: Instant,
-        len: usize,
-        (most, mut crcs): (usize, bool),
-        out: &mut [u8],
-        cx: &mut Context<'_>,
-    ) -> Train {
-        if !self.awake || self.middle.is_some() || !self.is_plain_in_order(config) {
-            return Train::default();
-        }
-        let mut packets = 0;
-        for packet in out.chunks_exact_mut(len).take(most) {
-            self.ack_requests.suppress(self.tail_probe.may_suppress_ack_request(now));
-            if self.write_small(config, now, Some(len), &mut crcs, packet, cx).is_none() {
-                break;
-            }
-            packets += 1;
-        }
-        if packets > 0 {
-            self.arm_ack_timer(config, now);
-        }
-        Train { packets, crcs: crcs && packets > 0 }
-    }
-
-    /// Writes a small message if one is next, it may go out, and its packet has the `wanted` length; that length. `crcs`: the
-    /// CRC of the payload is wanted; false behind it, where it is not in the place of the ICRC.
-    // Always: it is the way of each small message that leaves, from two places.
-    #[inline(always)]
-    fn write_small(
-        &mut self,
-        config: &QpConfig,
-        now: Instant,
-        wanted: Option<usize>,
-        crcs: &mut bool,
-        out: &mut [u8],
-        cx: &mut Context<'_>,
-    ) -> Option<usize> {
-        let Requester { send_queue, psns, window, ack_requests, tail_probe, .. } = self;
-        let wqe = send_queue.current_mut().filter(|wqe| is_small(config, wqe))?;
-        let (outstanding, window) = (psns.outstanding(), window.packets());
-        if outstanding > 0 && outstanding >= window {
-            return None;
-        }
-        let (length, psn) = (wqe.length as usize, psns.next());
-        let write = if let SendOp::Write { va, rkey } = wqe.op { Some((va, rkey)) } else { None };
-        let start = Bth::LEN + if write.is_some() { Reth::LEN } else { 0 };
-        let pad = pad_of(length);
-        let len = start + length + pad + ICRC_LEN;
-        if wanted.is_some_and(|wanted| wanted != len) {
-            return None;
-        }
-        let mut bth = Bth::new(Opcode::RC_SEND_ONLY, config.peer_qpn(), psn);
-        bth.pad = pad as u8;
-        bth.ack_req =
-            !ack_requests.spares(config, wqe) || ack_requests.is_due(1, outstanding, window);
-        if let Some((va, rkey)) = write {
-            bth.opcode = Opcode::RC_WRITE_ONLY;
-            Reth { va, rkey: rkey.0, length: length as u32 }.write(out.get_mut(Bth::LEN..)?)?;
-        }
-        bth.write(out)?;
-        let (body, behind) = out.get_mut(start..)?.split_at_mut_checked(length)?;
-        let from = cx.mem.check_local(wqe.only_sge()?, config.init.pd, Access::empty()).ok()?;
-        *crcs = *crcs && length.is_power_of_two();
-        match if *crcs { from.copy_out_crc(0, body) } else { None } {
-            Some(crc) => *behind.first_chunk_mut()? = crc.to_le_bytes(),
-            None => {
-                *crcs = false;
-                from.copy_out(0, body).ok()?;
-            }
-        }
-        if pad > 0 {
-            behind.get_mut(..pad)?.fill(0);
-        }
-        cx.counters.rdma_sends += u64::from(write.is_some());
-        wqe.set_psns(psn, 1);
-        if bth.ack_req {
-            tail_probe.note_asked(psn, now);
-        }
-        if ack_requests.note_in_turn(bth.ack_req, outstanding) {
-            tail_probe.wait_anew();
-        }
-        psns.note_sent(psn.add(1));
-        send_queue.move_on();
-        Some(len)
     }
 
     fn poll_middle(
@@ -309,6 +219,95 @@ impl Requester {
         self.wake();
         true
     }
+}
+
+/// Writes up to `most` small messages whose packets have `len` bytes behind each other into `out`, with the CRCs of
+/// their payloads if they are wanted and to be had.
+pub(in crate::qp) fn poll_small_train(
+    requester: &mut Requester,
+    config: &QpConfig,
+    now: Instant,
+    len: usize,
+    (most, mut crcs): (usize, bool),
+    out: &mut [u8],
+    cx: &mut Context<'_>,
+) -> Train {
+    if !requester.awake || requester.middle.is_some() || !requester.is_plain_in_order(config) {
+        return Train::default();
+    }
+    let mut packets = 0;
+    for packet in out.chunks_exact_mut(len).take(most) {
+        requester.ack_requests.suppress(requester.tail_probe.may_suppress_ack_request(now));
+        if write_small(requester, config, now, Some(len), &mut crcs, packet, cx).is_none() {
+            break;
+        }
+        packets += 1;
+    }
+    if packets > 0 {
+        requester.arm_ack_timer(config, now);
+    }
+    Train { packets, crcs: crcs && packets > 0 }
+}
+
+/// Writes a small message if one is next, it may go out, and its packet has the `wanted` length; that length. `crcs`: the
+/// CRC of the payload is wanted; false behind it, where it is not in the place of the ICRC.
+// Always: it is the way of each small message that leaves, from two places.
+#[inline(always)]
+fn write_small(
+    requester: &mut Requester,
+    config: &QpConfig,
+    now: Instant,
+    wanted: Option<usize>,
+    crcs: &mut bool,
+    out: &mut [u8],
+    cx: &mut Context<'_>,
+) -> Option<usize> {
+    let Requester { send_queue, psns, window, ack_requests, tail_probe, .. } = requester;
+    let wqe = send_queue.current_mut().filter(|wqe| is_small(config, wqe))?;
+    let (outstanding, window) = (psns.outstanding(), window.packets());
+    if outstanding > 0 && outstanding >= window {
+        return None;
+    }
+    let (length, psn) = (wqe.length as usize, psns.next());
+    let write = if let SendOp::Write { va, rkey } = wqe.op { Some((va, rkey)) } else { None };
+    let start = Bth::LEN + if write.is_some() { Reth::LEN } else { 0 };
+    let pad = pad_of(length);
+    let len = start + length + pad + ICRC_LEN;
+    if wanted.is_some_and(|wanted| wanted != len) {
+        return None;
+    }
+    let mut bth = Bth::new(Opcode::RC_SEND_ONLY, config.peer_qpn(), psn);
+    bth.pad = pad as u8;
+    bth.ack_req = !ack_requests.spares(config, wqe) || ack_requests.is_due(1, outstanding, window);
+    if let Some((va, rkey)) = write {
+        bth.opcode = Opcode::RC_WRITE_ONLY;
+        Reth { va, rkey: rkey.0, length: length as u32 }.write(out.get_mut(Bth::LEN..)?)?;
+    }
+    bth.write(out)?;
+    let (body, behind) = out.get_mut(start..)?.split_at_mut_checked(length)?;
+    let from = cx.mem.check_local(wqe.only_sge()?, config.init.pd, Access::empty()).ok()?;
+    *crcs = *crcs && length.is_power_of_two();
+    match if *crcs { from.copy_out_crc(0, body) } else { None } {
+        Some(crc) => *behind.first_chunk_mut()? = crc.to_le_bytes(),
+        None => {
+            *crcs = false;
+            from.copy_out(0, body).ok()?;
+        }
+    }
+    if pad > 0 {
+        behind.get_mut(..pad)?.fill(0);
+    }
+    cx.counters.rdma_sends += u64::from(write.is_some());
+    wqe.set_psns(psn, 1);
+    if bth.ack_req {
+        tail_probe.note_asked(psn, now);
+    }
+    if ack_requests.note_in_turn(bth.ack_req, outstanding) {
+        tail_probe.wait_anew();
+    }
+    psns.note_sent(psn.add(1));
+    send_queue.move_on();
+    Some(len)
 }
 
 /// A plain SEND or WRITE of RC that one packet carries.
