@@ -86,11 +86,31 @@ pub(super) fn look(bytes: &[u8]) -> Option<u32> {
 
 /// An instruction that only a copy has.
 macro_rules! store {
-    (copy, $instruction:literal) => {
-        $instruction
+    (copy, $($part:literal)*) => { concat!($($part),*) };
+    (look, $($part:literal)*) => { "" };
+}
+
+/// Loads the first bytes of a stream, from `at` on.
+macro_rules! load {
+    ($store:tt, $stream:literal, $at:literal) => {
+        concat!(
+            "vmovdqu ", $stream, ", [rsi + rcx + ", $at, "]\n",
+            store!($store, "vmovdqu [rdi + rcx + " $at "], " $stream),
+        )
     };
-    (look, $instruction:literal) => {
-        ""
+}
+
+/// Takes a stream on by one step, to the bytes from `at` on; `product` and `next` are free.
+macro_rules! step {
+    ($store:tt, $stream:literal, $at:literal, $by:literal, $product:literal, $next:literal) => {
+        concat!(
+            "vpclmulqdq ", $product, ", ", $stream, ", ", $by, ", 0x00\n",
+            "vpclmulqdq ", $stream, ", ", $stream, ", ", $by, ", 0x11\n",
+            "vmovdqu ", $next, ", [rsi + rcx + ", $at, "]\n",
+            store!($store, "vmovdqu [rdi + rcx + " $at "], " $next "\n"),
+            "vpxor ", $stream, ", ", $stream, ", ", $product, "\n",
+            "vpxor ", $stream, ", ", $stream, ", ", $next,
+        )
     };
 }
 
@@ -140,41 +160,17 @@ macro_rules! by_64 {
             unsafe {
                 asm!(
                     "vmovdqu xmm4, [r8]",
-                    "vmovdqu xmm0, [rsi + rcx]",
-                    store!($store, "vmovdqu [rdi + rcx], xmm0"),
-                    "vmovdqu xmm1, [rsi + rcx + 16]",
-                    store!($store, "vmovdqu [rdi + rcx + 16], xmm1"),
-                    "vmovdqu xmm2, [rsi + rcx + 32]",
-                    store!($store, "vmovdqu [rdi + rcx + 32], xmm2"),
-                    "vmovdqu xmm3, [rsi + rcx + 48]",
-                    store!($store, "vmovdqu [rdi + rcx + 48], xmm3"),
+                    load!($store, "xmm0", "0"),
+                    load!($store, "xmm1", "16"),
+                    load!($store, "xmm2", "32"),
+                    load!($store, "xmm3", "48"),
                     "add rcx, 64",
                     "jz 3f",
                     "2:",
-                    "vpclmulqdq xmm5, xmm0, xmm4, 0x00",
-                    "vpclmulqdq xmm0, xmm0, xmm4, 0x11",
-                    "vmovdqu xmm6, [rsi + rcx]",
-                    store!($store, "vmovdqu [rdi + rcx], xmm6"),
-                    "vpxor xmm0, xmm0, xmm5",
-                    "vpxor xmm0, xmm0, xmm6",
-                    "vpclmulqdq xmm7, xmm1, xmm4, 0x00",
-                    "vpclmulqdq xmm1, xmm1, xmm4, 0x11",
-                    "vmovdqu xmm8, [rsi + rcx + 16]",
-                    store!($store, "vmovdqu [rdi + rcx + 16], xmm8"),
-                    "vpxor xmm1, xmm1, xmm7",
-                    "vpxor xmm1, xmm1, xmm8",
-                    "vpclmulqdq xmm9, xmm2, xmm4, 0x00",
-                    "vpclmulqdq xmm2, xmm2, xmm4, 0x11",
-                    "vmovdqu xmm10, [rsi + rcx + 32]",
-                    store!($store, "vmovdqu [rdi + rcx + 32], xmm10"),
-                    "vpxor xmm2, xmm2, xmm9",
-                    "vpxor xmm2, xmm2, xmm10",
-                    "vpclmulqdq xmm11, xmm3, xmm4, 0x00",
-                    "vpclmulqdq xmm3, xmm3, xmm4, 0x11",
-                    "vmovdqu xmm12, [rsi + rcx + 48]",
-                    store!($store, "vmovdqu [rdi + rcx + 48], xmm12"),
-                    "vpxor xmm3, xmm3, xmm11",
-                    "vpxor xmm3, xmm3, xmm12",
+                    step!($store, "xmm0", "0", "xmm4", "xmm5", "xmm6"),
+                    step!($store, "xmm1", "16", "xmm4", "xmm7", "xmm8"),
+                    step!($store, "xmm2", "32", "xmm4", "xmm9", "xmm10"),
+                    step!($store, "xmm3", "48", "xmm4", "xmm11", "xmm12"),
                     "add rcx, 64",
                     "jnz 2b",
                     "3:",
@@ -212,40 +208,16 @@ macro_rules! by_128 {
             unsafe {
                 asm!(
                     "vmovdqu ymm4, [r8]",
-                    "vmovdqu ymm0, [rsi + rcx]",
-                    store!($store, "vmovdqu [rdi + rcx], ymm0"),
-                    "vmovdqu ymm1, [rsi + rcx + 32]",
-                    store!($store, "vmovdqu [rdi + rcx + 32], ymm1"),
-                    "vmovdqu ymm2, [rsi + rcx + 64]",
-                    store!($store, "vmovdqu [rdi + rcx + 64], ymm2"),
-                    "vmovdqu ymm3, [rsi + rcx + 96]",
-                    store!($store, "vmovdqu [rdi + rcx + 96], ymm3"),
+                    load!($store, "ymm0", "0"),
+                    load!($store, "ymm1", "32"),
+                    load!($store, "ymm2", "64"),
+                    load!($store, "ymm3", "96"),
                     "add rcx, 128",
                     "2:",
-                    "vpclmulqdq ymm5, ymm0, ymm4, 0x00",
-                    "vpclmulqdq ymm0, ymm0, ymm4, 0x11",
-                    "vmovdqu ymm6, [rsi + rcx]",
-                    store!($store, "vmovdqu [rdi + rcx], ymm6"),
-                    "vpxor ymm0, ymm0, ymm5",
-                    "vpxor ymm0, ymm0, ymm6",
-                    "vpclmulqdq ymm7, ymm1, ymm4, 0x00",
-                    "vpclmulqdq ymm1, ymm1, ymm4, 0x11",
-                    "vmovdqu ymm8, [rsi + rcx + 32]",
-                    store!($store, "vmovdqu [rdi + rcx + 32], ymm8"),
-                    "vpxor ymm1, ymm1, ymm7",
-                    "vpxor ymm1, ymm1, ymm8",
-                    "vpclmulqdq ymm9, ymm2, ymm4, 0x00",
-                    "vpclmulqdq ymm2, ymm2, ymm4, 0x11",
-                    "vmovdqu ymm10, [rsi + rcx + 64]",
-                    store!($store, "vmovdqu [rdi + rcx + 64], ymm10"),
-                    "vpxor ymm2, ymm2, ymm9",
-                    "vpxor ymm2, ymm2, ymm10",
-                    "vpclmulqdq ymm11, ymm3, ymm4, 0x00",
-                    "vpclmulqdq ymm3, ymm3, ymm4, 0x11",
-                    "vmovdqu ymm12, [rsi + rcx + 96]",
-                    store!($store, "vmovdqu [rdi + rcx + 96], ymm12"),
-                    "vpxor ymm3, ymm3, ymm11",
-                    "vpxor ymm3, ymm3, ymm12",
+                    step!($store, "ymm0", "0", "ymm4", "ymm5", "ymm6"),
+                    step!($store, "ymm1", "32", "ymm4", "ymm7", "ymm8"),
+                    step!($store, "ymm2", "64", "ymm4", "ymm9", "ymm10"),
+                    step!($store, "ymm3", "96", "ymm4", "ymm11", "ymm12"),
                     "add rcx, 128",
                     "jnz 2b",
                     "vextracti128 xmm6, ymm0, 1",

@@ -328,3 +328,105 @@ fn of_all_memory_only_what_is_mapped_is_granted() {
     // FLUSH of everything touches nothing.
     assert!(table.check_whole(mr.rkey.0, by, Access::FLUSH_GLOBAL).is_ok());
 }
+
+/// The register of CRC-32 behind `bytes`, from 0 on, bit by bit.
+fn register(bytes: &[u8]) -> u32 {
+    let bit = |state: u32| (state >> 1) ^ if state & 1 == 1 { 0xedb8_8320 } else { 0 };
+    let byte = |state: u32, byte: &u8| (0..8).fold(state ^ u32::from(*byte), |state, _| bit(state));
+    bytes.iter().fold(0, byte)
+}
+
+/// Bytes that are all different from their neighbours.
+fn uneven(len: usize) -> Vec<u8> {
+    (0..len as u32).map(|n| (n.wrapping_mul(0x9e37_79b9) >> 11) as u8).collect()
+}
+
+#[test]
+fn long_copies_into_the_memory_touch_their_range_only() {
+    let data = uneven(700);
+    for len in [120, 127, 128, 129, 136, 255, 256, 257, 383, 384, 500, 640, 699] {
+        for at in [0, 1, 5, 8, 31, 64] {
+            let memory = guarded(800);
+            memory.write(at, &data[..len]).unwrap();
+            let seen = bytes(&memory);
+            assert_eq!(&seen[at..at + len], &data[..len], "{len} at {at}");
+            let beside = seen[..at].iter().chain(&seen[at + len..]);
+            assert!(beside.into_iter().all(|byte| *byte == GUARD), "{len} at {at}");
+        }
+    }
+}
+
+#[test]
+fn long_copies_out_of_the_memory_touch_their_range_only() {
+    let memory = Region::alloc(800).unwrap();
+    let data = uneven(800);
+    memory.write(0, &data).unwrap();
+    for len in [120, 127, 128, 129, 136, 255, 256, 257, 383, 384, 500, 640, 699] {
+        for at in [0, 1, 5, 8, 31, 64] {
+            let mut seen = vec![GUARD; 800];
+            memory.read(at, &mut seen[at + 3..at + 3 + len]).unwrap();
+            assert_eq!(&seen[at + 3..at + 3 + len], &data[at..at + len], "{len} at {at}");
+            let beside = seen[..at + 3].iter().chain(&seen[at + 3 + len..]);
+            assert!(beside.into_iter().all(|byte| *byte == GUARD), "{len} at {at}");
+        }
+    }
+}
+
+#[test]
+fn a_copy_with_a_crc_is_a_copy_and_the_crc_of_it() {
+    let memory = Region::alloc(5000).unwrap();
+    let data = uneven(5000);
+    memory.write(0, &data).unwrap();
+    for len in [64, 128, 192, 256, 512, 1024, 1088, 2048, 4096] {
+        for at in [0, 1, 13, 64] {
+            let mut seen = vec![GUARD; len + 2];
+            let crc = memory.read_crc(at, &mut seen[1..=len]);
+            let expected = crate::multiplied_crc(&data[at..at + len]);
+            assert_eq!(crc, expected, "{len} at {at}");
+            let Some(crc) = crc else {
+                assert!(seen.iter().all(|byte| *byte == GUARD), "this processor cannot");
+                continue;
+            };
+            assert_eq!(crc, register(&data[at..at + len]), "{len} at {at}");
+            assert_eq!(&seen[1..=len], &data[at..at + len]);
+            assert_eq!((seen[0], seen[len + 1]), (GUARD, GUARD));
+        }
+    }
+}
+
+#[test]
+fn a_copy_with_a_crc_beyond_the_end_changes_nothing() {
+    let memory = guarded(1024);
+    for at in [1, 512, 1024, usize::MAX - 63, usize::MAX] {
+        let mut out = vec![1; 1024];
+        assert_eq!(memory.read_crc(at, &mut out), None, "{at}");
+        assert!(out.iter().all(|byte| *byte == 1), "{at}");
+    }
+    for len in [0, 1, 63, 65, 96] {
+        let mut out = vec![1; len];
+        assert_eq!(memory.read_crc(0, &mut out), None, "{len} bytes are not multiplied");
+        assert!(out.iter().all(|byte| *byte == 1), "{len}");
+    }
+}
+
+#[cfg(not(miri))]
+#[test]
+fn the_crc_is_of_what_was_copied_while_others_write() {
+    let memory = Region::alloc(1024).unwrap();
+    let (writer, done) = (memory.clone(), std::sync::atomic::AtomicBool::new(false));
+    std::thread::scope(|scope| {
+        scope.spawn(|| {
+            let mut fill = 0u8;
+            while !done.load(Ordering::Relaxed) {
+                fill = fill.wrapping_add(1);
+                writer.fill(0, 1024, fill).unwrap();
+            }
+        });
+        for _ in 0..2000 {
+            let mut out = [0; 1024];
+            let crc = memory.read_crc(0, &mut out);
+            assert!(crc.is_none_or(|crc| crc == register(&out)), "a mixture, and its CRC");
+        }
+        done.store(true, Ordering::Relaxed);
+    });
+}
