@@ -6,7 +6,6 @@ use std::time::Duration;
 use uroce_device::cm::{PortSpace, ServiceId};
 
 use crate::random::Random;
-use crate::scenario::Mode;
 
 /// No message is sent again sooner, whatever the time code.
 const SHORTEST_RESEND: Duration = Duration::from_millis(100);
@@ -52,9 +51,8 @@ fn ns(time: Duration) -> u64 {
 }
 
 impl CmPlan {
-    /// What a seed draws.
-    pub(crate) fn draw(mode: Mode, random: &mut Random) -> CmPlan {
-        let is_live = mode == Mode::Liveness;
+    /// What a seed draws. `is_live`: faults end, and calls succeed then.
+    pub(crate) fn draw(is_live: bool, random: &mut Random) -> CmPlan {
         let mut depth = || if random.chance(25) { 1 } else { random.range(2, 16) as u8 };
         let depths = [[depth(), depth()], [depth(), depth()]];
         let mut rnr_retry = || if is_live { 7 } else { random.below(8) as u8 };
@@ -134,7 +132,7 @@ mod tests {
 
     #[test]
     fn times_are_those_that_the_codes_of_a_call_stand_for() {
-        let mut plan = CmPlan::draw(Mode::Safety, &mut Random::new(1, 1));
+        let mut plan = CmPlan::draw(false, &mut Random::new(1, 1));
         (plan.packet_lifetime, plan.response_timeout, plan.max_retries) = (10, 16, 2);
         assert_eq!(plan.req_interval_ns(), 264_000_000);
         assert_eq!(plan.call_ns(), 2 * 3 * 264_000_000);

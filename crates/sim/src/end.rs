@@ -220,6 +220,18 @@ impl End {
         }
     }
 
+    /// True if the queue pair can be moved to the error state: one that no call has reached is in RESET.
+    pub(crate) fn can_fail(&self) -> bool {
+        match &self.nic {
+            _ if self.is_lost => false,
+            Nic::Uroce(device) => {
+                let (attr, _) = device.query_qp(self.qpn).expect("it exists");
+                attr.state != QpState::Reset
+            }
+            Nic::Rxe(_) => true,
+        }
+    }
+
     /// The queue pair that serves requests.
     pub(crate) fn responder(&self) -> Qpn {
         self.xrc.map_or(self.qpn, |xrc| xrc.target)

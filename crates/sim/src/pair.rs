@@ -1,7 +1,7 @@
 //! Two ends that talk to each other, and the application that drives both.
 
 mod completion;
-mod crash;
+pub(crate) mod crash;
 mod managed;
 mod overflow;
 mod posting;
@@ -12,9 +12,9 @@ mod withdrawal;
 use uroce_device::transport::QpType;
 use uroce_wire::Service;
 
-use self::managed::Managed;
+use self::crash::Mishap;
+use self::managed::{CmTurn, Managed};
 use self::overflow::SmallQueue;
-use self::restart::Restart;
 use self::withdrawal::Withdrawal;
 use crate::adversary::{AttackTarget, CmTarget};
 use crate::coverage::Coverage;
@@ -55,6 +55,15 @@ enum Phase {
     Done,
 }
 
+/// What happens to the queue pairs.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+enum Restart {
+    /// They are moved to RESET.
+    Reset,
+    /// They are destroyed, others take their place.
+    Destroy,
+}
+
 /// Two connected queue pairs.
 pub(crate) struct Pair {
     plan: PairPlan,
@@ -78,7 +87,7 @@ pub(crate) struct Pair {
     /// The application has slept for so long that a queue pair may have failed because the other one had.
     has_slept: bool,
     /// Connections that nobody was told of.
-    new_connections: Vec<MonitoredConnection>,
+    pub(crate) new_connections: Vec<MonitoredConnection>,
     /// When the application looks for completions that came of what it has done itself.
     look_ns: Option<u64>,
     /// The application has done more than to poll since it was asked.
@@ -213,11 +222,6 @@ impl Pair {
         self.plan.service.is_reliable()
     }
 
-    /// RNR retries of an end.
-    fn rnr_retry(&self, index: usize) -> u8 {
-        self.managed.as_ref().map_or(self.plan.rnr_retry, |managed| managed.rnr_retry(index))
-    }
-
     /// True if the application of this end may post requests.
     fn may_send(&self, index: usize) -> bool {
         self.managed.as_ref().is_none_or(|managed| managed.may_send(index))
@@ -307,11 +311,6 @@ impl Pair {
         vec![target(0), target(1)]
     }
 
-    /// The connections that have begun since the last call.
-    pub(crate) fn take_connections(&mut self) -> Vec<MonitoredConnection> {
-        std::mem::take(&mut self.new_connections)
-    }
-
     /// One turn: takes completions, and posts what is due.
     pub(crate) fn handle_turn(&mut self, turn: &mut Turn<'_>) -> Result<(), Violation> {
         self.turn(turn).at(turn.now_ns)
@@ -323,11 +322,13 @@ impl Pair {
             Phase::Draining { until_ns, .. } if turn.now_ns < until_ns => Ok(()),
             Phase::Draining { restart, .. } => self.finish_restart(restart, turn),
             Phase::Running => self.run(turn),
-            Phase::Overflowing { until_ns } => self.overflowing(until_ns, turn),
-            Phase::Bereaved { until_ns } => self.bereaved(until_ns, turn),
-            Phase::Connecting => self.with_managed(|pair, managed| pair.connecting(managed, turn)),
+            Phase::Overflowing { until_ns } => Mishap { pair: self }.overflowing(until_ns, turn),
+            Phase::Bereaved { until_ns } => Mishap { pair: self }.bereaved(until_ns, turn),
+            Phase::Connecting => {
+                self.with_managed(|pair, managed| CmTurn { pair }.connecting(managed, turn))
+            }
             Phase::Disconnecting { until_ns, hears_ns } => self.with_managed(|pair, managed| {
-                pair.disconnecting(managed, [until_ns, hears_ns], turn)
+                CmTurn { pair }.disconnecting(managed, [until_ns, hears_ns], turn)
             }),
         }
     }
@@ -348,11 +349,12 @@ impl Pair {
         if self.managed.is_none() {
             return self.begin_restart(restart, turn);
         }
-        self.with_managed(|pair, managed| pair.end_connection(managed, turn))
+        self.with_managed(|pair, managed| CmTurn { pair }.end_connection(managed, turn))
     }
 
     fn run(&mut self, turn: &mut Turn<'_>) -> Check {
-        let is_over = self.with_managed(|pair, managed| pair.check_connection(managed, turn))?;
+        let is_over =
+            self.with_managed(|pair, managed| CmTurn { pair }.check_connection(managed, turn))?;
         if is_over {
             return self.end(Restart::Reset, turn);
         }
@@ -380,8 +382,8 @@ impl Pair {
             let restart = if self.random.chance(50) { Restart::Destroy } else { Restart::Reset };
             return self.end(restart, turn);
         }
-        if self.draws_overflow() {
-            return self.begin_overflow(turn);
+        if (Mishap { pair: self }).draws_overflow() {
+            return Mishap { pair: self }.begin_overflow(turn);
         }
         if self.ends.iter().all(|end| end.left == 0 && end.sends.is_empty()) {
             return self.finish(turn);

@@ -262,9 +262,9 @@ impl Scenario {
             self.pairs.iter_mut().for_each(|pair| pair.overflows = random.below(3));
         }
         if random.chance(40) {
-            let mode = self.mode;
+            let is_live = self.mode == Mode::Liveness;
             for pair in &mut self.pairs {
-                pair.cm = random.chance(60).then(|| CmPlan::draw(mode, random));
+                pair.cm = random.chance(60).then(|| CmPlan::draw(is_live, random));
             }
             // Its messages are sent again after 100 ms at the earliest: faults last as long.
             if random.chance(50) {

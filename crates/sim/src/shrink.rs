@@ -84,7 +84,7 @@ fn candidates(scenario: &Scenario) -> Vec<Scenario> {
             smaller.pairs.iter_mut().filter_map(|pair| pair.cm.as_mut()).for_each(change);
         }
     };
-    add(&cm(|cm| cm.failures = cm.failures / 2));
+    add(&cm(|cm| cm.failures /= 2));
     add(&cm(|cm| cm.releases = 0));
     add(&cm(|cm| cm.decision_ns = 1_000));
     add(&|smaller| smaller.forged = smaller.forged.div_ceil(2));

@@ -15,6 +15,7 @@ use crate::network::{ArrivedPacket, Network};
 use crate::nic::Nic;
 use crate::node::{Node, address_of};
 use crate::packet_event::{PacketEvent, Passage};
+use crate::pair::crash::Mishap;
 use crate::pair::{Pair, Turn};
 use crate::port::{PortHandle, SimPacket};
 use crate::random::Random;
@@ -210,12 +211,12 @@ impl<'a> World<'a> {
                     drain_ns: self.scenario.drain_ns(),
                     coverage: &mut self.coverage,
                 };
-                pair.note_crash(node, &mut turn).at(self.now_ns)?;
+                Mishap { pair }.note_crash(node, &mut turn).at(self.now_ns)?;
             }
             let times = 1 + self.crashes.len() as u64;
             self.nodes[node].replace((&self.scenario, node, times), &self.clock, &self.buffers);
             for pair in &mut self.pairs {
-                pair.handle_crash(node, &self.nodes[node].nic, self.now_ns);
+                Mishap { pair }.handle_crash(node, &self.nodes[node].nic, self.now_ns);
             }
             let outage = Outage { node, from_ns: self.now_ns, until_ns: back_ns };
             self.network.add_outage(outage);
@@ -334,7 +335,7 @@ impl<'a> World<'a> {
     }
 
     fn note_connection(&mut self, index: usize) {
-        for connection in self.pairs[index].take_connections() {
+        for connection in std::mem::take(&mut self.pairs[index].new_connections) {
             self.monitor.handle_connection(&connection);
         }
     }

@@ -2,7 +2,7 @@
 
 use uroce_device::transport::{QpType, Wc, WcOpcode, WcStatus};
 
-use super::{Pair, Turn};
+use super::{Pair, Phase, Turn};
 use crate::arena::{MAX_MESSAGE, SlotId};
 use crate::end::{CompletionsOf, GRH};
 use crate::request::{Message, Mistake, Posted, Work};
@@ -130,12 +130,14 @@ impl Pair {
 
     /// I15: the failure is explained by a mistake or by faults.
     fn check_failure(&self, index: usize, posted: &Posted, wc: &Wc, turn: &Turn<'_>) -> Check {
+        let managed = self.managed.as_ref();
+        let rnr_retry = managed.map_or(self.plan.rnr_retry, |cm| cm.rnr_retry(index));
         let is_calm = turn.calm_since_ns.is_some_and(|since| posted.posted_ns >= since);
         let holds = match wc.status {
             WcStatus::WrFlushErr => {
                 let end = &self.ends[index];
                 let is_bad = !end.failed.is_empty() || !end.bad_receives.is_empty();
-                let has_ended = self.is_ending && !self.must_time_out(index);
+                let has_ended = self.is_ending && !must_time_out(self, index);
                 has_ended || self.has_mistake || is_bad
             }
             status if posted.mistake.is_some_and(|mistake| mistake.status() == status) => true,
@@ -147,7 +149,7 @@ impl Pair {
                 !is_calm || self.has_mistake || self.has_model() || is_gone
             }
             WcStatus::RnrRetryExcErr => {
-                self.rnr_retry(index) != RNR_RETRY_FOR_EVER && posted.work.needs_receive()
+                rnr_retry != RNR_RETRY_FOR_EVER && posted.work.needs_receive()
             }
             _ => false,
         };
@@ -311,6 +313,14 @@ impl Pair {
         };
         checked.map_err(|(invariant, what)| (invariant, format!("message {number}: {what}")))
     }
+}
+
+/// True if the first request of an end that fails does so because nobody answers: its peer is no more, and nothing
+/// else has ended its queue pair.
+fn must_time_out(pair: &Pair, index: usize) -> bool {
+    let (end, peer) = (&pair.ends[index], &pair.ends[1 - index]);
+    let is_alone = peer.is_lost && matches!(pair.phase, Phase::Bereaved { .. });
+    is_alone && pair.managed.is_none() && pair.is_reliable() && end.overflowed.is_none()
 }
 
 /// The end with this index, and the other one.

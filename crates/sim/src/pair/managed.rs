@@ -13,6 +13,7 @@ use uroce_device::Device;
 use uroce_device::cm::{CommId, ServiceId};
 use uroce_device::wire::Qpn;
 
+use super::Pair;
 use crate::cm_plan::CmPlan;
 use crate::violation::{Check, Invariant, ensure};
 
@@ -60,6 +61,11 @@ enum Reception {
     HangUp {
         at_ns: u64,
     },
+}
+
+/// A turn of a pair in which connection management is asked or heard.
+pub(super) struct CmTurn<'a> {
+    pub(super) pair: &'a mut Pair,
 }
 
 /// One end of a connection, as its application sees it.

@@ -4,7 +4,8 @@
 use uroce_device::transport::{AsyncEvent, QpState};
 use uroce_device::{EventChannel, EventOwner};
 
-use super::{Pair, Phase, Turn};
+use super::crash::Mishap;
+use super::{Phase, Restart, Turn};
 use crate::end::CompletionsOf;
 use crate::violation::{Check, Invariant, ensure};
 
@@ -21,29 +22,29 @@ pub(super) struct SmallQueue {
     events: EventChannel,
 }
 
-impl Pair {
+impl Mishap<'_> {
     /// True if it is time for a completion queue to overflow.
     pub(super) fn draws_overflow(&mut self) -> bool {
-        self.overflows_left > 0 && !self.has_mistake && self.random.chance(CHANCE)
+        self.pair.overflows_left > 0 && !self.pair.has_mistake && self.pair.random.chance(CHANCE)
     }
 
     /// An application posts what it has, and leaves the completions in a queue that has room for one.
     pub(super) fn begin_overflow(&mut self, turn: &mut Turn<'_>) -> Check {
-        self.overflows_left -= 1;
-        let index = self.random.below(2);
-        if self.ends[index].nic.is_model() {
+        self.pair.overflows_left -= 1;
+        let index = self.pair.random.below(2);
+        if self.pair.ends[index].nic.is_model() {
             return Ok(());
         }
-        let what = self.random.pick(&[CompletionsOf::Sends, CompletionsOf::Receives]);
-        self.act(0, turn)?;
-        self.act(1, turn)?;
-        self.ends[0].wake_ns = Some(turn.now_ns);
-        self.ends[1].wake_ns = Some(turn.now_ns);
-        if self.take_completions(turn)? {
-            return self.end(super::Restart::Reset, turn);
+        let what = self.pair.random.pick(&[CompletionsOf::Sends, CompletionsOf::Receives]);
+        self.pair.act(0, turn)?;
+        self.pair.act(1, turn)?;
+        self.pair.ends[0].wake_ns = Some(turn.now_ns);
+        self.pair.ends[1].wake_ns = Some(turn.now_ns);
+        if self.pair.take_completions(turn)? {
+            return self.pair.end(Restart::Reset, turn);
         }
         let events = EventChannel::new().expect("a descriptor");
-        let end = &self.ends[index];
+        let end = &self.pair.ends[index];
         let Some(cq) = end.cq(what) else { return Ok(()) };
         let device = end.nic.device();
         if device.resize_cq(cq, 1).is_err() {
@@ -52,31 +53,31 @@ impl Pair {
         }
         device.async_events().own(EventOwner::Cq(cq), &events, 0);
         let until_ns = turn.now_ns + turn.drain_ns + UNPOLLED_NS;
-        self.small_queue = Some(SmallQueue { index, what, events });
-        self.phase = Phase::Overflowing { until_ns };
+        self.pair.small_queue = Some(SmallQueue { index, what, events });
+        self.pair.phase = Phase::Overflowing { until_ns };
         Ok(())
     }
 
     /// A turn while nobody polls.
     pub(super) fn overflowing(&mut self, until_ns: u64, turn: &mut Turn<'_>) -> Check {
-        let Some(small) = &self.small_queue else { return Ok(()) };
+        let Some(small) = &self.pair.small_queue else { return Ok(()) };
         let (index, what) = (small.index, small.what);
         let event = small.events.next_event(Some(std::time::Duration::ZERO));
         let event = event.expect("a list of events").map(|owned| owned.event);
         if event.is_none() && turn.now_ns < until_ns {
             return Ok(());
         }
-        self.has_acted = true;
-        let end = &self.ends[index];
+        self.pair.has_acted = true;
+        let end = &self.pair.ends[index];
         let cq = end.cq(what).expect("a NIC of ours");
         let Some(event) = event else {
             // Not enough has happened.
-            let room = crate::end::entries(&self.plan);
+            let room = crate::end::entries(&self.pair.plan);
             end.nic.device().resize_cq(cq, room).expect("it is large enough");
-            self.small_queue = None;
-            self.phase = Phase::Running;
-            self.has_slept = true;
-            self.ends.iter_mut().for_each(|end| end.wake_ns = Some(turn.now_ns + 1));
+            self.pair.small_queue = None;
+            self.pair.phase = Phase::Running;
+            self.pair.has_slept = true;
+            self.pair.ends.iter_mut().for_each(|end| end.wake_ns = Some(turn.now_ns + 1));
             return Ok(());
         };
         turn.coverage.count(match what {
@@ -95,13 +96,13 @@ impl Pair {
         ensure(attr.state == QpState::Err, Invariant::Completions, || {
             format!("a completion is lost, and the queue pair is in {}", attr.state.name())
         })?;
-        self.ends[index].overflowed = Some(what);
-        self.is_ending = true;
-        self.ends.iter_mut().for_each(|end| end.wake_ns = Some(turn.now_ns));
-        self.take_completions(turn)?;
-        if self.plan.service.is_xrc() && what == CompletionsOf::Sends {
+        self.pair.ends[index].overflowed = Some(what);
+        self.pair.is_ending = true;
+        self.pair.ends.iter_mut().for_each(|end| end.wake_ns = Some(turn.now_ns));
+        self.pair.take_completions(turn)?;
+        if self.pair.plan.service.is_xrc() && what == CompletionsOf::Sends {
             // The target goes on, and puts off for ever whom it has no receives for.
-            return self.end(super::Restart::Reset, turn);
+            return self.pair.end(Restart::Reset, turn);
         }
         self.begin_bereaved(turn.now_ns);
         Ok(())
@@ -109,14 +110,14 @@ impl Pair {
 
     /// The peer of a queue of one entry, or its owner, is no more. Whether the queue overflows does not matter then.
     pub(super) fn forget_small_queue(&mut self) {
-        if let Some(small) = self.small_queue.take() {
-            self.ends[small.index].overflowed = Some(small.what);
+        if let Some(small) = self.pair.small_queue.take() {
+            self.pair.ends[small.index].overflowed = Some(small.what);
         }
     }
 
     /// The owner of a queue is told of its overflow once.
     pub(super) fn check_told_once(&mut self) -> Check {
-        let Some(small) = self.small_queue.take() else { return Ok(()) };
+        let Some(small) = self.pair.small_queue.take() else { return Ok(()) };
         let again = small.events.next_event(Some(std::time::Duration::ZERO));
         let again = again.expect("a list of events");
         ensure(again.is_none(), Invariant::Completions, || {

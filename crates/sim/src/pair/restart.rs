@@ -3,20 +3,12 @@
 use uroce_device::transport::QpState;
 
 use super::completion::split;
-use super::{Pair, Phase, Turn};
+use super::crash::Mishap;
+use super::{Pair, Phase, Restart, Turn};
 use crate::arena::WORDS;
 use crate::end::CompletionsOf;
 use crate::request::{Mistake, Work};
 use crate::violation::{Check, Invariant, ensure};
-
-/// What happens to the queue pairs.
-#[derive(Debug, Clone, Copy, PartialEq, Eq)]
-pub(super) enum Restart {
-    /// They are moved to RESET.
-    Reset,
-    /// They are destroyed, others take their place.
-    Destroy,
-}
 
 impl Pair {
     /// Ends both queue pairs. Each request that is left completes with an error, once.
@@ -39,7 +31,7 @@ impl Pair {
     /// I3: in the error state all that was posted completes.
     pub(super) fn flush(&mut self, turn: &mut Turn<'_>) -> Check {
         for index in [0, 1] {
-            if self.can_fail(index) {
+            if self.ends[index].can_fail() {
                 self.ends[index].leave(QpState::Err);
             }
         }
@@ -87,8 +79,7 @@ impl Pair {
             return Ok(());
         }
         turn.coverage.count("a connection that is made again");
-        self.renew_overflowed()?;
-        self.revive();
+        Mishap { pair: self }.renew()?;
         for end in &mut self.ends {
             match restart {
                 // A packet that was held back must not reach the next connection.

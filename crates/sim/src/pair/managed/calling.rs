@@ -4,8 +4,8 @@ use uroce_device::cm::message::TransportService;
 use uroce_device::cm::{Acceptance, Call, RejReason};
 use uroce_device::wire::{Psn, Qpn};
 
-use super::{Managed, Reception, Standing};
-use crate::pair::{Pair, Phase, Turn, start_psn};
+use super::{CmTurn, Managed, Reception, Standing};
+use crate::pair::{Phase, Turn, start_psn};
 use crate::random::Random;
 use crate::scenario::LONGEST_DELAY_NS;
 use crate::violation::{Check, Invariant};
@@ -95,7 +95,7 @@ impl Managed {
     }
 }
 
-impl Pair {
+impl CmTurn<'_> {
     /// A turn while a call has no outcome yet.
     pub(in crate::pair) fn connecting(
         &mut self,
@@ -108,7 +108,7 @@ impl Pair {
         self.serve_connection(managed, turn)?;
         let caller = &managed.ends[managed.caller()];
         match caller.standing {
-            Standing::Established => self.phase = Phase::Running,
+            Standing::Established => self.pair.phase = Phase::Running,
             Standing::Over | Standing::Ended => self.end_connection(managed, turn)?,
             _ => {}
         }
@@ -117,20 +117,20 @@ impl Pair {
 
     /// The listener is as it shall be, and the caller calls.
     fn make_call(&mut self, managed: &mut Managed, turn: &mut Turn<'_>) -> Check {
-        self.has_acted = true;
+        self.pair.has_acted = true;
         managed.calls += 1;
         managed.ends.iter_mut().for_each(super::CmEnd::clear);
         managed.has_rejected = false;
-        managed.psns = [start_psn(&mut self.random), start_psn(&mut self.random)];
-        managed.draw_reception(turn.now_ns, &mut self.random);
-        managed.draw_greeting(&mut self.random);
+        managed.psns = [start_psn(&mut self.pair.random), start_psn(&mut self.pair.random)];
+        managed.draw_reception(turn.now_ns, &mut self.pair.random);
+        managed.draw_greeting(&mut self.pair.random);
         self.prepare_listener(managed, turn)?;
         let caller = managed.caller();
-        let remote = self.ends[managed.callee()].nic.address();
-        let qpn = self.ends[caller].qpn;
+        let remote = self.pair.ends[managed.callee()].nic.address();
+        let qpn = self.pair.ends[caller].qpn;
         managed.calling_qpn = qpn;
-        let call = managed.call(remote, qpn, self.plan.timeout, self.plan.retry_cnt);
-        let device = self.ends[caller].nic.device();
+        let call = managed.call(remote, qpn, self.pair.plan.timeout, self.pair.plan.retry_cnt);
+        let device = self.pair.ends[caller].nic.device();
         let end = &mut managed.ends[caller];
         let id = device.cm().connect(&call, &end.channel, managed.calls);
         let refused = |error| (Invariant::Completions, format!("a call was refused: {error}"));
@@ -149,10 +149,13 @@ impl Pair {
             Reception::Absent | Reception::Lost | Reception::Late { .. } => None,
             Reception::Full => Some(0),
             _ => Some(
-                managed.backlog.filter(|backlog| *backlog > 0).unwrap_or(1 + self.random.below(3)),
+                managed
+                    .backlog
+                    .filter(|backlog| *backlog > 0)
+                    .unwrap_or(1 + self.pair.random.below(3)),
             ),
         };
-        let cm = self.ends[managed.callee()].nic.device().cm();
+        let cm = self.pair.ends[managed.callee()].nic.device().cm();
         if managed.backlog != wanted && managed.backlog.take().is_some() {
             cm.unlisten(managed.service).expect("it listens");
         }
@@ -163,7 +166,7 @@ impl Pair {
             Reception::Absent => turn.coverage.count("a call to a service without a listener"),
             Reception::Full => turn.coverage.count("a call to a listener whose backlog is full"),
             Reception::Late { .. } => {
-                let cm = self.ends[managed.callee()].nic.device().cm();
+                let cm = self.pair.ends[managed.callee()].nic.device().cm();
                 cm.expect_listener(managed.service);
             }
             _ => {}
@@ -173,7 +176,7 @@ impl Pair {
 
     fn listen(&self, managed: &mut Managed, backlog: usize) -> Check {
         let callee = managed.callee();
-        let cm = self.ends[callee].nic.device().cm();
+        let cm = self.pair.ends[callee].nic.device().cm();
         let listens = cm.listen(managed.service, backlog, &managed.ends[callee].channel, 0);
         listens.map_err(|error| (Invariant::Completions, format!("nobody can listen: {error}")))?;
         managed.backlog = Some(backlog);
@@ -190,15 +193,15 @@ impl Pair {
         self.take_events(managed, turn)?;
         match managed.reception {
             Reception::Late { at_ns } if at_ns <= turn.now_ns && managed.backlog.is_none() => {
-                self.has_acted = true;
+                self.pair.has_acted = true;
                 // Older calls may come before this one.
                 self.listen(managed, LATE_BACKLOG)?;
                 turn.coverage.count("a listener that comes after its call");
             }
             Reception::HangUp { at_ns } if at_ns <= turn.now_ns && managed.is_calling() => {
-                self.has_acted = true;
+                self.pair.has_acted = true;
                 let caller = managed.caller();
-                managed.ends[caller].finish(self.ends[caller].nic.device());
+                managed.ends[caller].finish(self.pair.ends[caller].nic.device());
                 turn.coverage.count("a call that the caller gives up");
             }
             _ => {}
@@ -213,9 +216,9 @@ impl Pair {
 
     /// The called end accepts, or rejects.
     fn decide(&mut self, managed: &mut Managed, turn: &mut Turn<'_>) -> Check {
-        self.has_acted = true;
+        self.pair.has_acted = true;
         let callee = managed.callee();
-        let end = &self.ends[callee];
+        let end = &self.pair.ends[callee];
         let cm = end.nic.device().cm();
         let id = managed.ends[callee].id.expect("it was called");
         if managed.reception == Reception::Reject {
@@ -226,7 +229,7 @@ impl Pair {
             turn.coverage.count("a call that is rejected");
             return Ok(());
         }
-        let acceptance = managed.acceptance(end.qpn, self.plan.timeout);
+        let acceptance = managed.acceptance(end.qpn, self.pair.plan.timeout);
         let accepted = cm.accept(id, &acceptance);
         accepted.map_err(|error| (Invariant::Completions, format!("a REP: {error}")))?;
         let until_ns = turn.now_ns + managed.plan.answer_ns();

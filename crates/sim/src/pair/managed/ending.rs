@@ -1,16 +1,13 @@
 //! From the end of a connection, or of a call that came to nothing, until nothing of it is left.
 
-use uroce_device::transport::QpState;
-
-use super::{Managed, Standing};
-use crate::pair::restart::Restart;
-use crate::pair::{Pair, Phase, Turn};
+use super::{CmTurn, Managed, Standing};
+use crate::pair::{Phase, Restart, Turn};
 use crate::violation::{Check, Invariant, ensure};
 
 /// Room for private data of the end that disconnects.
 const FAREWELL_ROOM: usize = 220;
 
-impl Pair {
+impl CmTurn<'_> {
     /// A turn of a pair whose connection stands, before the application does anything else. True if it does not
     /// stand any more.
     pub(in crate::pair) fn check_connection(
@@ -28,13 +25,13 @@ impl Pair {
         managed: &mut Managed,
         turn: &mut Turn<'_>,
     ) -> Check {
-        self.has_acted = true;
-        self.is_ending = true;
-        self.take_completions(turn)?;
-        self.withdraw(u64::MAX, turn);
+        self.pair.has_acted = true;
+        self.pair.is_ending = true;
+        self.pair.take_completions(turn)?;
+        self.pair.withdraw(u64::MAX, turn);
         managed.ended_calmly = turn.calm_since_ns.is_some_and(|at| at <= turn.now_ns);
-        let which = self.random.below(3);
-        let is_released = self.random.chance(managed.plan.releases);
+        let which = self.pair.random.below(3);
+        let is_released = self.pair.random.chance(managed.plan.releases);
         for index in [0, 1] {
             // The other one may be out of it already.
             let is_alone = !managed.stands(1 - index);
@@ -49,8 +46,8 @@ impl Pair {
             false => by_drain,
         };
         let hears_ns = turn.now_ns + managed.plan.answer_ns() + turn.drain_ns;
-        self.phase = Phase::Disconnecting { until_ns, hears_ns };
-        self.take_completions(turn).map(drop)
+        self.pair.phase = Phase::Disconnecting { until_ns, hears_ns };
+        self.pair.take_completions(turn).map(drop)
     }
 
     /// The application of one end ends the connection, if it knows of one.
@@ -67,18 +64,18 @@ impl Pair {
         };
         if is_released {
             turn.coverage.count("a connection that is released");
-            end.finish(self.ends[index].nic.device());
-            if self.random.chance(50) {
+            end.finish(self.pair.ends[index].nic.device());
+            if self.pair.random.chance(50) {
                 turn.coverage.count("a queue pair that is destroyed at work");
-                self.take_completions(turn)?;
+                self.pair.take_completions(turn)?;
                 managed.ends[index].is_destroyed = true;
-                self.ends[index].recreate_qp(&self.plan);
+                self.pair.ends[index].recreate_qp(&self.pair.plan);
             }
             return Ok(());
         }
-        let mut farewell = vec![0; self.random.range(1, FAREWELL_ROOM)];
-        self.random.fill(&mut farewell);
-        let left = self.ends[index].nic.device().cm().disconnect(id, &farewell);
+        let mut farewell = vec![0; self.pair.random.range(1, FAREWELL_ROOM)];
+        self.pair.random.fill(&mut farewell);
+        let left = self.pair.ends[index].nic.device().cm().disconnect(id, &farewell);
         left.map_err(|error| (Invariant::Completions, format!("a disconnect: {error}")))?;
         turn.coverage.count("a disconnect");
         end.farewell = Some(farewell);
@@ -95,20 +92,20 @@ impl Pair {
         turn: &mut Turn<'_>,
     ) -> Check {
         self.serve_connection(managed, turn)?;
-        self.take_completions(turn)?;
+        self.pair.take_completions(turn)?;
         if turn.now_ns >= hears_ns {
             for index in [0, 1] {
                 self.leave_deaf_peer(managed, index, turn)?;
             }
-            self.phase = Phase::Disconnecting { until_ns, hears_ns: u64::MAX };
+            self.pair.phase = Phase::Disconnecting { until_ns, hears_ns: u64::MAX };
         }
         if !managed.is_over() || turn.now_ns < until_ns {
             return Ok(());
         }
-        self.has_acted = true;
-        self.flush(turn)?;
+        self.pair.has_acted = true;
+        self.pair.flush(turn)?;
         managed.called = None;
-        self.phase = Phase::Draining { until_ns: turn.now_ns + 1, restart: Restart::Reset };
+        self.pair.phase = Phase::Draining { until_ns: turn.now_ns + 1, restart: Restart::Reset };
         Ok(())
     }
 
@@ -128,18 +125,5 @@ impl Pair {
         })?;
         turn.coverage.count("an end that never hears of a disconnect");
         self.leave_connection(managed, index, false, turn)
-    }
-
-    /// True if the queue pair of an end can be moved to the error state.
-    pub(in crate::pair) fn can_fail(&self, index: usize) -> bool {
-        if self.plan.cm.is_none() {
-            return true;
-        }
-        let end = &self.ends[index];
-        if end.is_lost {
-            return false;
-        }
-        let (attr, _) = end.nic.device().query_qp(end.qpn).expect("it exists");
-        attr.state != QpState::Reset
     }
 }

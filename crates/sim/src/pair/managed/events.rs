@@ -5,8 +5,8 @@ use uroce_device::cm::{CommId, ConnectionRequest, RejReason};
 use uroce_device::transport::QpState;
 
 use super::calling::{ACCEPT_ROOM, REJECT_ROOM};
-use super::{CmEnd, Managed, Reception, Standing};
-use crate::pair::{Pair, Turn};
+use super::{CmEnd, CmTurn, Managed, Reception, Standing};
+use crate::pair::Turn;
 use crate::violation::{Check, Invariant, ensure};
 
 /// True if `is` holds `due`, filled up with zeros to what the message has room for.
@@ -19,7 +19,7 @@ fn wrong(what: String) -> Check {
     Err((Invariant::Statuses, what))
 }
 
-impl Pair {
+impl CmTurn<'_> {
     /// Takes the events that were fetched.
     pub(in crate::pair) fn take_events(
         &mut self,
@@ -27,7 +27,7 @@ impl Pair {
         turn: &mut Turn<'_>,
     ) -> Check {
         while let Some((index, event)) = managed.events.pop_front() {
-            self.has_acted = true;
+            self.pair.has_acted = true;
             let id = event.id;
             match event.kind {
                 CmEventKind::ConnectRequest(request) => {
@@ -50,7 +50,7 @@ impl Pair {
                     ensure(standing == Standing::Ended, Invariant::Statuses, || {
                         format!("a TIMEWAIT ends while a connection is {standing:?}")
                     })?;
-                    managed.ends[index].finish(self.ends[index].nic.device());
+                    managed.ends[index].finish(self.pair.ends[index].nic.device());
                 }
                 other => return wrong(format!("an event that nothing explains: {other:?}")),
             }
@@ -87,7 +87,7 @@ impl Pair {
         let is_new = number == managed.calls && managed.ends[index].standing == Standing::Idle;
         if !is_new {
             turn.coverage.count("a copy of a REQ that comes too late");
-            let cm = self.ends[index].nic.device().cm();
+            let cm = self.pair.ends[index].nic.device().cm();
             let again = managed.has_rejected && number == managed.calls;
             let data: &[u8] = if again { &managed.ends[index].greeting } else { &[] };
             // The peer may have taken it back meanwhile.
@@ -95,7 +95,7 @@ impl Pair {
             cm.release(event);
             return Ok(());
         }
-        let due_ns = turn.now_ns + self.random.below(managed.plan.decision_ns as usize) as u64;
+        let due_ns = turn.now_ns + self.pair.random.below(managed.plan.decision_ns as usize) as u64;
         managed.ends[index].id = Some(event);
         managed.ends[index].enter(Standing::Deciding { due_ns }, None);
         Ok(())
@@ -106,7 +106,7 @@ impl Pair {
         let caller = managed.caller();
         let [serves, wants] = managed.plan.depths[caller];
         let is = (request.remote, request.remote_qpn, request.service_id);
-        let due = (self.ends[caller].nic.address(), managed.calling_qpn, managed.service);
+        let due = (self.pair.ends[caller].nic.address(), managed.calling_qpn, managed.service);
         ensure(is == due, Invariant::Messages, || format!("a REQ says {is:?}, not {due:?}"))?;
         let is = [
             request.initiator_depth,
@@ -114,7 +114,7 @@ impl Pair {
             request.retry_count,
             request.rnr_retry_count,
         ];
-        let due = [serves, wants, self.plan.retry_cnt, managed.plan.rnr_retries[caller]];
+        let due = [serves, wants, self.pair.plan.retry_cnt, managed.plan.rnr_retries[caller]];
         ensure(is == due, Invariant::Messages, || {
             format!("a REQ asks for depths and retries {is:?}, not {due:?}")
         })
@@ -160,7 +160,7 @@ impl Pair {
         }
         managed.ends[index].was_established = true;
         managed.ends[index].enter(Standing::Established, None);
-        self.ends[index].wake_ns = Some(turn.now_ns + 1);
+        self.pair.ends[index].wake_ns = Some(turn.now_ns + 1);
         Ok(())
     }
 
@@ -240,7 +240,7 @@ impl Pair {
 
     /// No connection came of a call, or of an acceptance.
     fn note_failed(&mut self, managed: &mut Managed, index: usize, turn: &mut Turn<'_>) -> Check {
-        let device = self.ends[index].nic.device();
+        let device = self.pair.ends[index].nic.device();
         let has_accepted = managed.ends[index].standing == Standing::Accepted;
         if has_accepted {
             self.check_error_state(index, &managed.ends[index])?;
@@ -290,8 +290,8 @@ impl Pair {
         if end.is_destroyed {
             return Ok(());
         }
-        let qpn = self.ends[index].qpn;
-        let (attr, _) = self.ends[index].nic.device().query_qp(qpn).expect("it exists");
+        let qpn = self.pair.ends[index].qpn;
+        let (attr, _) = self.pair.ends[index].nic.device().query_qp(qpn).expect("it exists");
         ensure(attr.state == QpState::Err, Invariant::Statuses, || {
             format!("a connection is over, and its queue pair is in {}", attr.state.name())
         })

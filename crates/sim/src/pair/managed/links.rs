@@ -2,8 +2,7 @@
 
 use uroce_device::transport::{QpAttr, QpState};
 
-use super::Managed;
-use crate::pair::Pair;
+use super::{CmTurn, Managed};
 use crate::violation::{Check, Invariant, ensure};
 
 impl Managed {
@@ -23,32 +22,32 @@ impl Managed {
     }
 }
 
-impl Pair {
+impl CmTurn<'_> {
     /// The called end is ready: from now on, packets of the connection may be seen.
     pub(super) fn note_link(&mut self, managed: &Managed) {
         let depths = [managed.rd_atomic(0), managed.rd_atomic(1)];
-        let connection = self.monitored(0, 1, managed.psns, depths);
-        self.new_connections = vec![connection];
+        let connection = self.pair.monitored(0, 1, managed.psns, depths);
+        self.pair.new_connections = vec![connection];
     }
 
     /// Both ends have the values of the exchange.
     pub(super) fn check_link(&self, managed: &Managed, index: usize) -> Check {
-        let (end, peer) = (&self.ends[index], &self.ends[1 - index]);
+        let (end, peer) = (&self.pair.ends[index], &self.pair.ends[1 - index]);
         let (is, _) = end.nic.device().query_qp(end.qpn).expect("the queue pair exists");
         let due = QpAttr {
             state: QpState::Rts,
-            path_mtu: self.plan.mtu,
+            path_mtu: self.pair.plan.mtu,
             dest_qpn: peer.qpn.get(),
             rq_psn: managed.psns[1 - index],
             sq_psn: managed.psns[index],
-            timeout: self.plan.timeout,
-            retry_cnt: self.plan.retry_cnt,
+            timeout: self.pair.plan.timeout,
+            retry_cnt: self.pair.plan.retry_cnt,
             rnr_retry: managed.rnr_retry(index),
             max_rd_atomic: managed.rd_atomic(index),
             max_dest_rd_atomic: managed.dest_rd_atomic(index),
             ..is
         };
-        let due = if self.plan.service.is_reliable() { due } else { of_unreliable(&due, &is) };
+        let due = if self.pair.plan.service.is_reliable() { due } else { of_unreliable(&due, &is) };
         ensure(is == due, Invariant::Sequence, || {
             format!("a queue pair is connected with {is:?}, not {due:?}")
         })
