@@ -55,6 +55,11 @@ impl Bits {
         psns.filter(|psn| old.has(*psn)).for_each(|psn| self.put(psn, true));
     }
 
+    /// How many bits are set.
+    fn count(&self) -> u32 {
+        self.short.iter().chain(&self.wide).map(|word| word.count_ones()).sum()
+    }
+
     fn clear(&mut self) {
         self.short = [0; WORDS];
         self.wide.fill(0);
@@ -195,7 +200,7 @@ impl Scoreboard {
 
     /// What holds between two calls: the table has responses of the window behind `una` only.
     pub(super) fn assert_invariants(&self, psns: &PsnWindow) {
-        let placed: u32 = self.placed.iter().map(|word| word.count_ones()).sum();
+        let placed = self.placed.count();
         let Some(end) = self.answered else {
             return debug_assert!(
                 placed == 0,

@@ -315,9 +315,14 @@ impl SelectiveRepeat {
 
     /// What holds between two calls.
     pub(super) fn assert_invariants(&self, psns: &PsnWindow) {
-        debug_assert!(self.left <= self.run, "more to send than the run has");
-        let ends = self.end.is_none_or(|end| self.left == 0 || end == self.next.add(self.left));
-        debug_assert!(ends, "the run ends where it was meant to");
+        let more = !self.further.is_empty();
+        debug_assert!(
+            more || self.has_list || self.left <= self.run,
+            "more to send than the run has"
+        );
+        let last = self.further.first().map_or(self.next.add(self.left), Gap::end);
+        let ends = self.end.is_none_or(|end| self.left == 0 && !more || end == last);
+        debug_assert!(ends, "what is sent again ends where it was meant to");
         debug_assert!(self.left == 0 || psns.is_outstanding(self.next), "sent again, though done");
         let under_way = self.end.is_some() || self.responses.is_active();
         debug_assert!(self.under_way || !under_way, "something is repaired, and nobody looks");
