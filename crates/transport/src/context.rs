@@ -78,6 +78,27 @@ pub struct Transmit {
     pub step: Step,
 }
 
+/// How long a train may be.
+#[derive(Debug, Clone, Copy)]
+pub struct TrainLimits {
+    /// Packets behind the first.
+    pub most: usize,
+    /// A request begins while fewer bytes are in flight.
+    pub allowance: u64,
+    /// The CRCs of payloads are of use.
+    pub crcs: bool,
+}
+
+/// What [`QueuePair::poll_train`](crate::QueuePair::poll_train) has written.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, Default)]
+pub struct Train {
+    /// Packets behind the first.
+    pub packets: usize,
+    /// Where the ICRC belongs each of them has the [register](uroce_wire::crc_register) of its payload, as
+    /// [`FlowIcrc::icrc_around`](uroce_wire::FlowIcrc::icrc_around) takes it: it was worked out while the payload was copied.
+    pub crcs: bool,
+}
+
 /// How a packet stands to the one that its queue pair sends next. Packets of one size travel cheaply
 /// behind each other, also of several queue pairs.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]

@@ -20,7 +20,6 @@ use responder::Responder;
 pub use run::Run;
 pub use state::ModifyQpError;
 pub use traffic::{QpTraffic, Window};
-pub use train::{Train, TrainLimits};
 use uroce_wire::{Bth, DropReason, HeaderWriter, ICRC_LEN, Opcode, Operation, Packet, Psn, Qpn};
 
 use crate::attr::{CreateQpError, QpAttr, QpInit, QpType};

@@ -186,15 +186,14 @@ impl Nic {
             let Some(out) = next_packet(&mut entry.qp, turn, allowed, space, context) else {
                 return (sent, Some(schedule.end_idle_turn(entry, sent, allowed)));
             };
-            let doubts = entry.qp.doubts_trains();
-            let parted = gso_black_holes.needs_break(out.path.dst, doubts, turn.now);
+            let (dst, doubts) = (out.path.dst, entry.qp.doubts_trains());
+            let parted = gso_black_holes.needs_break(dst, doubts, turn.now);
             let mut train = Train::default();
             if allowed && !parted && !turn.copies_in_bulk && schedule.has_one_sender() {
-                let most = room.min(turn.budget - sent) - 1;
-                let limits = TrainLimits { most, allowance, crcs: uses_crcs(icrc_caps.tx) };
-                let behind = space.get_mut(out.len..).unwrap_or_default();
-                let cx = &mut tables.context();
-                train = entry.qp.poll_train(turn.now, &out, limits, behind, cx);
+                let (most, crcs) = (room.min(turn.budget - sent) - 1, uses_crcs(icrc_caps.tx));
+                let limits = TrainLimits { most, allowance, crcs };
+                let (_, behind) = space.split_at_mut(out.len);
+                train = entry.qp.poll_train(turn.now, &out, limits, behind, &mut tables.context());
             }
             sent += 1 + train.packets;
             if out.path.dst.is_ipv4() == local.is_ipv4() {

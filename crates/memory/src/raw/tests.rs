@@ -430,3 +430,41 @@ fn the_crc_is_of_what_was_copied_while_others_write() {
         done.store(true, Ordering::Relaxed);
     });
 }
+
+#[test]
+fn crcs_of_parts_of_a_memory_are_those_of_their_bytes() {
+    let memory = Region::alloc(4096).unwrap();
+    let data = uneven(4096);
+    memory.write(0, &data).unwrap();
+    let mut out = [0; 256];
+    for at in (0..=3840).step_by(240) {
+        let part = &data[at..at + out.len()];
+        let crc = memory.read_crc(at, &mut out);
+        assert!(crc.is_none_or(|crc| crc == register(part)), "at {at}");
+        assert!(crc.is_none() || out == part, "at {at}");
+    }
+}
+
+#[test]
+fn zeros_have_the_crc_0_and_one_bit_has_another() {
+    let mut bytes = [0; 128];
+    let none = crate::multiplied_crc(&bytes);
+    assert!(none.is_none_or(|crc| crc == 0), "the register begins at 0");
+    for bit in (0..bytes.len() * 8).step_by(37) {
+        bytes[bit / 8] = 1 << (bit % 8);
+        let crc = crate::multiplied_crc(&bytes);
+        assert_eq!(crc, none.map(|_| register(&bytes)), "bit {bit}");
+        assert_ne!(crc, Some(0), "bit {bit}");
+        bytes[bit / 8] = 0;
+    }
+}
+
+#[test]
+fn a_crc_does_not_depend_on_where_the_bytes_are() {
+    let data = uneven(600);
+    let expected = crate::multiplied_crc(&data[..512]);
+    for at in 1..64 {
+        let moved = [vec![GUARD; at].as_slice(), &data[..512]].concat();
+        assert_eq!(crate::multiplied_crc(&moved[at..]), expected, "{at} bytes on");
+    }
+}

@@ -9,31 +9,10 @@
 use uroce_wire::train_packets;
 
 use crate::attr::QpType;
-use crate::context::{Context, Transmit};
+use crate::context::{Context, Train, TrainLimits, Transmit};
 use crate::qp::requester::{may_send_more, poll_small_train, until_ack_is_due};
 use crate::qp::{QueuePair, counts_in_flight, note_sent};
 use crate::time::Instant;
-
-/// How long a train may be.
-#[derive(Debug, Clone, Copy)]
-pub struct TrainLimits {
-    /// Packets behind the first.
-    pub most: usize,
-    /// A request begins while fewer bytes are in flight.
-    pub allowance: u64,
-    /// The CRCs of payloads are of use.
-    pub crcs: bool,
-}
-
-/// What [`QueuePair::poll_train`] has written.
-#[derive(Debug, Clone, Copy, PartialEq, Eq, Default)]
-pub struct Train {
-    /// Packets behind the first.
-    pub packets: usize,
-    /// Where the ICRC belongs each of them has the [register](uroce_wire::crc_register) of its payload, as
-    /// [`FlowIcrc::icrc_around`](uroce_wire::FlowIcrc::icrc_around) takes it: it was worked out while the payload was copied.
-    pub crcs: bool,
-}
 
 impl QueuePair {
     /// Writes further packets of the length of `first`, which a poll has just written, behind each other into `out`. They go
