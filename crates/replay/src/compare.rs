@@ -135,7 +135,7 @@ impl Comparison<'_> {
             (Difference::Opcode, then.info.opcode != now.info.opcode),
             (Difference::Syndrome, self.syndrome_differs(then, now)),
             (Difference::Msn, !self.options.ignore_msn && self.msn_differs(then, now)),
-            (Difference::Length, then.length != now.length),
+            (Difference::Length, length_differs(then, now)),
             (Difference::Data, data),
         ];
         found.into_iter().filter_map(|(what, differs)| differs.then_some(what)).collect()
@@ -201,6 +201,14 @@ impl Comparison<'_> {
         }
         data
     }
+}
+
+/// What a sequence NAK lists beyond the PSN that it asks for depends on whether the requester has asked for a list, which is in
+/// packets that may not be played.
+fn length_differs(then: &Answer, now: &Answer) -> bool {
+    let sequence = Some(SyndromeKind::Nak(NakCode::PsnSequence));
+    let are_naks = then.syndrome() == sequence && now.syndrome() == sequence;
+    then.length != now.length && !are_naks
 }
 
 /// `None` if there are no data, or if they were not captured whole.

@@ -56,6 +56,13 @@ fn a_refusal_of_then_that_is_none_now_differs() {
 }
 
 #[test]
+fn what_a_sequence_nak_lists_is_not_compared() {
+    let missing_two = [0, 0, 0, 2];
+    let scene = Scene::default().send(5).answer(5, ACK, 1).send(8);
+    same(scene.response(Opcode::RC_ACKNOWLEDGE, 6, SEQUENCE, 1, &missing_two));
+}
+
+#[test]
 fn silence_of_then_differs_once_time_has_passed() {
     let scene = Scene::default().send(5).answer(5, ACK, 1).send(6);
     assert_eq!(marks(&scene.report()), [Mark::Equal, Mark::BehindTheEnd]);
