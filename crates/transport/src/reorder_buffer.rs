@@ -61,6 +61,7 @@ impl ReorderBuffers {
             self.made += 1;
             return Some(Box::new(Block::new()));
         };
+        debug_assert!(self.lent() <= limits::REORDER_BLOCKS, "more blocks than a device may lend");
         block.slots.fill(RequestSlot::default());
         Some(block)
     }
@@ -137,6 +138,8 @@ impl ReorderBuffer {
         let window = limits::SHORT_PATH_WINDOW_BYTES as usize / mtu.bytes();
         self.count = window.min(limits::SHORT_PATH_WINDOW as usize);
         self.room = mtu.bytes() + limits::REORDER_HEADERS;
+        debug_assert!(self.count.is_power_of_two(), "the ring is even at the wrap of PSNs");
+        debug_assert!(self.blocks.iter().all(Option::is_none), "a buffer that is lent is empty");
         (self.first, self.base, self.end) = (0, expected, expected);
         (self.dropped, self.told) = (None, expected);
     }

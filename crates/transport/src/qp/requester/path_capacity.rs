@@ -103,6 +103,7 @@ impl PathCapacity {
     /// Behind a gap deliveries come at once, so that one round says little.
     #[inline(never)]
     fn end_round(&mut self, took: u64, now: Instant, in_order: bool) {
+        debug_assert!(self.is_long(), "on a short path nothing is counted");
         let held = u64::from(self.delivered) * self.round_trip_ns / took.max(1);
         let (held, before) = (u32::try_from(held).unwrap_or(u32::MAX), self.packets);
         self.packets = match held.checked_sub(before) {

@@ -143,6 +143,8 @@ impl SelectiveRepeat {
             self.further[before..].reverse();
             self.further.rotate_left(before);
         }
+        let in_order = |two: &[Gap]| two[1].end().since(two[0].first) <= 0;
+        debug_assert!(self.further.windows(2).all(in_order), "the first gap is last");
         added as u32
     }
 

@@ -226,6 +226,9 @@ impl CongestionWindow {
     pub(super) fn assert_invariants(&self) {
         let bounds = limits::MIN_WINDOW..=limits::MAX_WINDOW;
         debug_assert!(bounds.contains(&self.packets), "{} packets", self.packets);
+        debug_assert!(self.limit <= limits::MAX_WINDOW, "a limit of {} packets", self.limit);
+        let holds = self.path.packets() == 0 || self.path.is_long();
+        debug_assert!(holds, "a short path holds nothing by itself");
         debug_assert!(self.acked_since_growth < limits::WINDOW_GROWTH, "growth is not put off");
     }
 
