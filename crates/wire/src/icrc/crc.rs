@@ -119,9 +119,12 @@ pub fn crc_register(bytes: &[u8]) -> u32 {
 const SMALLEST: u32 = 6;
 const SIZES: usize = 7;
 
-/// For each of these lengths, what each byte of the register becomes behind so many zeros.
-static ON: [[[u32; 256]; 4]; SIZES] = {
-    let mut on = [[[0; 256]; 4]; SIZES];
+/// What each half byte of a register becomes: a table for each, so that all lengths together take few cache lines.
+type ByHalves = [[u32; 16]; 8];
+
+/// For each of these lengths, what each half byte of the register becomes behind so many zeros.
+static ON: [ByHalves; SIZES] = {
+    let mut on = [[[0; 16]; 8]; SIZES];
     let mut operator = [0; 32];
     let mut bit = 0;
     while bit < 32 {
@@ -132,7 +135,7 @@ static ON: [[[u32; 256]; 4]; SIZES] = {
     let mut power = 0;
     while power < SMALLEST as usize + SIZES {
         if power >= SMALLEST as usize {
-            on[power - SMALLEST as usize] = by_bytes(&operator);
+            on[power - SMALLEST as usize] = by_halves(&operator);
         }
         operator = twice(&operator);
         power += 1;
@@ -149,15 +152,15 @@ const fn twice(operator: &Operator) -> Operator {
     out
 }
 
-/// The operator as a table for each byte that it is applied to.
-const fn by_bytes(operator: &Operator) -> [[u32; 256]; 4] {
-    let (mut tables, mut place) = ([[0; 256]; 4], 0);
-    while place < 4 {
-        let mut byte = 1usize;
-        while byte < 256 {
-            let rest = tables[place][byte & (byte - 1)];
-            tables[place][byte] = rest ^ operator[place * 8 + byte.trailing_zeros() as usize];
-            byte += 1;
+/// The operator as a table for each half byte that it is applied to.
+const fn by_halves(operator: &Operator) -> ByHalves {
+    let (mut tables, mut place) = ([[0; 16]; 8], 0);
+    while place < 8 {
+        let mut half = 1usize;
+        while half < 16 {
+            let rest = tables[place][half & (half - 1)];
+            tables[place][half] = rest ^ operator[place * 4 + half.trailing_zeros() as usize];
+            half += 1;
         }
         place += 1;
     }
@@ -177,8 +180,9 @@ pub(super) fn on_by(register: u32, bytes: usize) -> Option<u32> {
         return None;
     }
     let size = bytes.trailing_zeros().checked_sub(SMALLEST)?;
-    let tables = ON.get(size as usize)?.iter().zip(register.to_le_bytes());
-    Some(tables.fold(0, |register, (table, byte)| register ^ table[usize::from(byte)]))
+    let tables = ON.get(size as usize)?.iter().zip(0..);
+    let half = |place: u32| (register >> (4 * place) & 15) as usize;
+    Some(tables.fold(0, |on, (table, place)| on ^ table[half(place)]))
 }
 
 /// For each top byte the table index that has it; the top bytes are all different.
