@@ -96,6 +96,11 @@ pub struct PairPlan {
 }
 
 impl PairPlan {
+    /// RNR retries of an end: of those that connection management connects, what the other end has asked for.
+    pub fn rnr_retry_of(&self, index: usize) -> u8 {
+        self.cm.as_ref().map_or(self.rnr_retry, |cm| cm.rnr_retries[1 - index])
+    }
+
     /// Leaves away what the model of another stack does not have.
     pub(crate) fn suit_model(&mut self) {
         (self.service, self.cm) = (QpType::Rc, None);

@@ -130,8 +130,7 @@ impl Pair {
 
     /// I15: the failure is explained by a mistake or by faults.
     fn check_failure(&self, index: usize, posted: &Posted, wc: &Wc, turn: &Turn<'_>) -> Check {
-        let managed = self.managed.as_ref();
-        let rnr_retry = managed.map_or(self.plan.rnr_retry, |cm| cm.rnr_retry(index));
+        let rnr_retry = self.plan.rnr_retry_of(index);
         let is_calm = turn.calm_since_ns.is_some_and(|since| posted.posted_ns >= since);
         let holds = match wc.status {
             WcStatus::WrFlushErr => {

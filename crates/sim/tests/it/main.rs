@@ -65,6 +65,11 @@ fn r56_what_followed_a_request_without_a_receive_is_not_taken_for_lost() {
 }
 
 #[test]
+fn i15_the_rnr_retries_that_both_ends_agreed_on_count_while_the_connection_ends() {
+    assert_eq!(violation(&Scenario::new(2502)).map(|found| found.to_string()), None);
+}
+
+#[test]
 fn i13_a_seed_gives_the_same_packets_each_time() {
     for seed in 0..10 {
         let scenario = Scenario::new(seed);

@@ -15,11 +15,6 @@ impl Managed {
     fn dest_rd_atomic(&self, index: usize) -> u8 {
         self.rd_atomic(1 - index)
     }
-
-    /// RNR retries of an end: those that the other one has asked for.
-    pub(in crate::pair) fn rnr_retry(&self, index: usize) -> u8 {
-        self.plan.rnr_retries[1 - index]
-    }
 }
 
 impl CmTurn<'_> {
@@ -42,7 +37,7 @@ impl CmTurn<'_> {
             sq_psn: managed.psns[index],
             timeout: self.pair.plan.timeout,
             retry_cnt: self.pair.plan.retry_cnt,
-            rnr_retry: managed.rnr_retry(index),
+            rnr_retry: self.pair.plan.rnr_retry_of(index),
             max_rd_atomic: managed.rd_atomic(index),
             max_dest_rd_atomic: managed.dest_rd_atomic(index),
             ..is
