@@ -69,6 +69,12 @@ fn i15_the_rnr_retries_that_both_ends_agreed_on_count_while_the_connection_ends(
     assert_eq!(violation(&Scenario::new(2502)).map(|found| found.to_string()), None);
 }
 
+/// What a NAK asks for may be acknowledged by the answer to an atomic behind it, before it is sent again.
+#[test]
+fn r71_what_the_answer_to_an_atomic_has_acknowledged_is_not_sent_again() {
+    assert_eq!(violation(&Scenario::new(3014)).map(|found| found.to_string()), None);
+}
+
 #[test]
 fn i13_a_seed_gives_the_same_packets_each_time() {
     for seed in 0..10 {

@@ -226,10 +226,10 @@ impl SelectiveRepeat {
     #[inline(never)]
     fn note_repaired(&mut self, una: Psn, now: Instant) {
         self.responses.note_progress();
+        if self.wants_to_send() {
+            self.pass(una);
+        }
         let Some(beyond) = self.end.map(|end| una.since(end)).filter(|beyond| *beyond >= 0) else {
-            if self.wants_to_send() {
-                self.pass(una);
-            }
             return;
         };
         if let Some(left_at) = self.left_at.take() {
