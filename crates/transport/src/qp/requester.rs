@@ -226,8 +226,8 @@ impl Requester {
 
 /// How many of the next `most` packets leave until one has to ask for an ACK, that one included.
 pub(super) fn until_ack_is_due(requester: &Requester, most: u32) -> u32 {
-    let asks = |packets: &u32| requester.wants_ack_within(*packets);
-    if asks(&most) { (1..most).find(asks).unwrap_or(most) } else { most }
+    let Requester { ack_requests, psns, window, .. } = requester;
+    ack_requests.until_due(psns.outstanding(), window.packets()).max(1).min(most)
 }
 
 /// Behind a packet that was sent just now another one may follow.

@@ -414,9 +414,8 @@ fn r75_lost_lists_and_packets_of_lists_cost_no_timeout() {
     assert_eq!(pair.nodes[0].counters.ack_timeout, 0);
 }
 
-/// A list, and then an ACK of a part of it, before anything is sent.
-#[test]
-fn r71_i7_what_a_list_tells_and_an_ack_has_covered_meanwhile_is_not_sent_again() {
+/// A requester that has asked for lists and has 40 packets on their way, none of which is answered, and the PSN of the first.
+fn unanswered() -> (Pair, u32) {
     let mut pair = pair(true);
     run(&mut pair, 1, 60, &[20]);
     let first = pair.nodes[0].qp.next_psn().get();
@@ -424,29 +423,31 @@ fn r71_i7_what_a_list_tells_and_an_ack_has_covered_meanwhile_is_not_sent_again()
     write(&mut pair, 2, 40);
     pair.run_for(1_000);
     pair.trace.clear();
+    (pair, first)
+}
+
+/// The packets that the requester has sent since, by their distance from `first`.
+fn sent_behind(pair: &Pair, first: u32) -> Vec<u32> {
+    pair.trace.iter().filter(|seen| seen.from == 0).map(|seen| seen.psn - first).collect()
+}
+
+/// A list, and then an ACK of a part of it, before anything is sent.
+#[test]
+fn r71_i7_what_a_list_tells_and_an_ack_has_covered_meanwhile_is_not_sent_again() {
+    let (mut pair, first) = unanswered();
     let list = [0, 0, 0, 1, 0, 6, 0, 3, 0, 10, 0, 4, 0, 20, 0, 1];
     pair.nak_with_list(first + 4, &list);
     pair.answer(first + 15, uroce_wire::Syndrome::ack(31));
     pair.run_for(1_000);
-    let again: Vec<u32> =
-        pair.trace.iter().filter(|seen| seen.from == 0).map(|seen| seen.psn - first).collect();
-    assert_eq!(again, [16, 17, 24]);
+    assert_eq!(sent_behind(&pair, first), [16, 17, 24]);
 }
 
 #[test]
 fn a9_a_list_of_packets_that_are_not_on_their_way_is_ignored() {
-    let mut pair = pair(true);
-    run(&mut pair, 1, 60, &[20]);
-    let first = pair.nodes[0].qp.next_psn().get();
-    pair.filter(move |seen| if seen.from == 1 { Fate::Drop } else { Fate::Deliver });
-    write(&mut pair, 2, 40);
-    pair.run_for(1_000);
-    pair.trace.clear();
+    let (mut pair, first) = unanswered();
     // Packet 4, three that are on their way, and then others that are not.
     let list = [0, 0, 0, 1, 0, 6, 0, 3, 0x30, 0, 0xff, 0xff, 0, 8, 0, 1];
     pair.nak_with_list(first + 4, &list);
     pair.run_for(1_000);
-    let again: Vec<u32> =
-        pair.trace.iter().filter(|seen| seen.from == 0).map(|seen| seen.psn - first).collect();
-    assert_eq!(again, [4, 10, 11, 12]);
+    assert_eq!(sent_behind(&pair, first), [4, 10, 11, 12]);
 }

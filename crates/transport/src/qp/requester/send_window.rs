@@ -315,8 +315,14 @@ impl AckRequests {
     /// they leave together, the last does.
     #[inline]
     pub(super) fn is_due(&self, packets: u32, outstanding: u32, window: u32) -> bool {
+        packets >= self.until_due(outstanding, window)
+    }
+
+    /// How many packets leave until one has to ask, that one included; 0 if one should have asked before.
+    #[inline]
+    pub(super) fn until_due(&self, outstanding: u32, window: u32) -> u32 {
         let share = window.min(limits::SHORT_PATH_WINDOW) / limits::ACKS_PER_WINDOW;
-        self.since + packets >= share.max(1) || outstanding + packets >= window
+        share.max(1).saturating_sub(self.since).min(window.saturating_sub(outstanding))
     }
 
     /// The same for a packet that is sent again out of turn.
