@@ -31,8 +31,8 @@ pub const LIVENESS_TIMEOUT: Duration = Duration::from_secs(10);
 pub const LIVENESS_PROBE_INTERVAL: Duration = Duration::from_secs(2);
 /// How long an answer to a SIDR_REQ is kept for repetitions of it.
 pub const SIDR_MEMORY: Duration = Duration::from_secs(10);
-/// How long a request waits for a service whose listener has just gone, or whose port has just been bound. The server of perftest 24 and later listens again after
-/// a little more than a second.
+/// How long a request waits for a service whose listener has just gone, or whose port has just been
+/// bound. The server of perftest 24 and later listens again after a little more than a second.
 pub const REOPENING: Duration = Duration::from_secs(2);
 /// Most bound ports whose listeners are waited for at a time.
 pub const MAX_EXPECTED: usize = 64;

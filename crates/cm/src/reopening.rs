@@ -1,8 +1,8 @@
 //! Requests for a service that will have a listener in a moment: a port was bound for it, or its
-//! listener has just gone. A server may close its listener and listen
-//! again at once, as perftest's does between the connection on which the ends exchange their
-//! parameters and the one that is measured; its client, which knows nothing of that, calls in
-//! between. Another binds a port, tells its client, and then listens. The request waits a moment before it is refused.
+//! listener has just gone. A server may close its listener and listen again at once, as perftest's
+//! does between the connection on which the ends exchange their parameters and the one that is
+//! measured; its client, which knows nothing of that, calls in between. Another binds a port, tells
+//! its client, and then listens. The request waits a moment before it is refused.
 
 use std::collections::BTreeMap;
 use std::net::IpAddr;

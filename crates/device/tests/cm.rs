@@ -245,17 +245,23 @@ impl Peer {
     }
 }
 
-#[test]
-fn r113_the_first_packet_of_a_connection_stands_for_a_lost_rtu() {
-    let fabric = LoopbackFabric::new();
-    let b = Side::new(&fabric, 2);
+/// A listener that has accepted the call of a peer whose RTU does not come, with the queue pair of the connection.
+fn accepted(fabric: &LoopbackFabric) -> (Side, Peer, Qpn) {
+    let b = Side::new(fabric, 2);
     b.listen();
-    let mut peer = Peer::new(&fabric);
+    let mut peer = Peer::new(fabric);
     let (_, req) = peer.call(&b.node);
     peer.send(&b.node, &req);
     let id = request(b.event());
     let qb = b.node.qp(QpType::Rc);
     b.node.device.cm().accept(id, &Acceptance::new(qb, Psn::new(1))).expect("accepted");
+    (b, peer, qb)
+}
+
+#[test]
+fn r113_the_first_packet_of_a_connection_stands_for_a_lost_rtu() {
+    let fabric = LoopbackFabric::new();
+    let (b, mut peer, qb) = accepted(&fabric);
     assert_eq!((b.channel.try_event(), b.state(qb)), (None, QpState::Rts));
     // From somebody else, or damaged, it means nothing.
     let [_, q1, q2, q3] = qb.get().to_be_bytes();
@@ -276,14 +282,7 @@ fn r113_the_first_packet_of_a_connection_stands_for_a_lost_rtu() {
 #[test]
 fn r113_an_answer_to_nothing_does_not_stand_for_a_lost_rtu() {
     let fabric = LoopbackFabric::new();
-    let b = Side::new(&fabric, 2);
-    b.listen();
-    let mut peer = Peer::new(&fabric);
-    let (_, req) = peer.call(&b.node);
-    peer.send(&b.node, &req);
-    let id = request(b.event());
-    let qb = b.node.qp(QpType::Rc);
-    b.node.device.cm().accept(id, &Acceptance::new(qb, Psn::new(1))).expect("accepted");
+    let (b, mut peer, qb) = accepted(&fabric);
     // An ACK, although nothing was sent.
     let [_, q1, q2, q3] = qb.get().to_be_bytes();
     let mut ack = vec![0x11, 0x40, 0xff, 0xff, 0, q1, q2, q3, 0, 0, 0x10, 0, 0x1f, 0, 0, 1];

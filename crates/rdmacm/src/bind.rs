@@ -30,11 +30,17 @@ pub(crate) unsafe extern "C" fn rdma_bind_addr(
             return Err(INVALID);
         }
         // SAFETY: an id that was found, and that the manual pages forbid to destroy during a call.
-        unsafe { bind(id, inner, &mut state, address) }
+        let open_devices = unsafe { bind(id, inner, &mut state, address)? };
+        // A server may tell its port to clients before it listens.
+        let port = state.local.map_or(0, |local| local.port());
+        let service = ServiceId::new(inner.space, port);
+        open_devices.iter().for_each(|one| one.device.cm().expect_listener(service));
+        Ok(())
     })
 }
 
-/// The id gets its address and port, and its device if the address is that of one.
+/// The id gets its address and port, and its device if the address is that of one. Returns the devices on which the port is
+/// kept.
 ///
 /// # Safety
 /// The pointers are arguments of a call from C, as the contract with C has them.
@@ -43,7 +49,7 @@ pub(crate) unsafe fn bind(
     inner: &Id,
     state: &mut State,
     address: SocketAddr,
-) -> Result<(), Errno> {
+) -> Result<Vec<Arc<OpenDevice>>, Errno> {
     let used = match contexts::is_any(address.ip()) {
         true => None,
         false => Some(contexts::at(address.ip())?),
@@ -58,9 +64,6 @@ pub(crate) unsafe fn bind(
         }
     };
     let port = reserve(id, inner, state, address, &open_devices)?;
-    // A server may tell its port to clients before it listens.
-    let service = ServiceId::new(inner.space, port);
-    open_devices.iter().for_each(|open_device| open_device.device.cm().expect_listener(service));
     let local = SocketAddr::new(address.ip(), port);
     uroce_ibverbs::log::tell(&format_args!("bound to {local}"));
     // SAFETY: the arguments are those of a call from C, whose objects the manual pages forbid to destroy during it.
@@ -73,7 +76,7 @@ pub(crate) unsafe fn bind(
             }
         }
     }
-    Ok(())
+    Ok(open_devices)
 }
 
 /// The id gets the device with this address, and any port. 127.0.0.1 means the device with that

@@ -35,8 +35,7 @@ impl<'a> ConnectionManager<'a> {
 
     /// Reserves a service for this process, whether or not it listens: no other process on the
     /// address can bind or listen to it until [`unbind`](Self::unbind). Requests are rejected
-    /// as long as there is no listener, unless one is
-    /// [expected](Self::expect_listener).
+    /// as long as there is no listener, unless one is [expected](Self::expect_listener).
     ///
     /// # Errors
     /// [`CmError::PortTaken`] by another process on the address; [`CmError::Unfindable`].
