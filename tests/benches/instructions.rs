@@ -44,7 +44,14 @@ struct End {
 #[derive(Default)]
 struct Burst {
     bytes: Vec<u8>,
-    lengths: Vec<usize>,
+    /// Packets that left in one call: their length and number.
+    trains: Vec<(usize, usize)>,
+}
+
+impl Burst {
+    fn packets(&self) -> usize {
+        self.trains.iter().map(|(_, count)| count).sum()
+    }
 }
 
 fn end(index: u8) -> End {
@@ -138,7 +145,7 @@ fn connect(end: &mut End, peer: u8) {
 
 /// Makes all packets that may go out now, ICRC included, as a device does on a datapath with room for trains.
 fn emit(end: &mut End, flow: &Flow, burst: &mut Burst) {
-    burst.lengths.clear();
+    burst.trains.clear();
     let mut at = 0;
     while let Some(room) = burst.bytes.get_mut(at..) {
         let Some(first) = end.qp.poll_transmit(Instant::ZERO, room, cx!(end)) else { break };
@@ -147,11 +154,10 @@ fn emit(end: &mut End, flow: &Flow, burst: &mut Burst) {
         let train = end.qp.poll_train(Instant::ZERO, &first, limits, behind, cx!(end));
         let (packet, behind) = room.split_at_mut(first.len);
         seal(&mut end.icrc, flow, packet, false);
-        burst.lengths.push(first.len);
         for packet in behind.chunks_exact_mut(first.len).take(train.packets) {
             seal(&mut end.icrc, flow, packet, train.crcs);
-            burst.lengths.push(first.len);
         }
+        burst.trains.push((first.len, 1 + train.packets));
         at += (1 + train.packets) * first.len;
     }
 }
@@ -166,28 +172,45 @@ fn seal(icrc: &mut FlowIcrc, flow: &Flow, packet: &mut [u8], knows_payload: bool
     *trailer = icrc.to_le_bytes();
 }
 
-/// Takes in all packets of a burst.
+/// Takes in all packets of a burst, each train as a datapath hands over what arrived in one buffer.
 fn take(end: &mut End, flow: &Flow, burst: &Burst) {
     let mut at = 0;
-    for length in &burst.lengths {
-        receive(end, flow, &burst.bytes[at..at + length]);
-        at += length;
+    for &(length, count) in &burst.trains {
+        let train_end = at + count * length;
+        while at < train_end {
+            at += length * receive(end, flow, &burst.bytes[at..train_end], length);
+        }
     }
 }
 
-fn receive(end: &mut End, flow: &Flow, bytes: &[u8]) {
+/// Takes in the first packet of the buffer, and what may be taken in with it; returns how many.
+fn receive(end: &mut End, flow: &Flow, buffer: &[u8], length: usize) -> usize {
     let arrival = Arrival {
         src: flow.src,
         dst: flow.dst,
         traffic_class: 0,
         hop_limit: 64,
         ip_id: 0,
-        udp_len: bytes.len() as u16 + 8,
+        udp_len: length as u16 + 8,
     };
+    let (bytes, behind) = buffer.split_at(length);
     let packet = end.parser.parse(bytes).expect("our own packet");
     let admitted = end.qp.admits(&arrival, &packet).expect("from our own peer");
     assert!(end.icrc.verify(flow, 0, bytes));
     end.qp.handle_packet(Instant::ZERO, &arrival, &packet, admitted, cx!(end));
+    if behind.is_empty() {
+        return 1;
+    }
+    let mut following = behind.chunks_exact(length);
+    let first = following.clone().next().and_then(|bytes| packet.parse_alike(bytes));
+    let Some(first) = first else { return 1 };
+    let admitted = end.qp.admits(&arrival, &first).expect("from our own peer");
+    let train = ArrivedTrain { first, admitted, count: following.len() };
+    let next = |psn| {
+        let next = packet.parse_alike(following.next()?).filter(|next| next.bth.psn == psn)?;
+        end.icrc.verify(flow, 0, next.bytes()).then_some(next)
+    };
+    1 + end.qp.handle_train(Instant::ZERO, &arrival, &train, next, cx!(end))
 }
 
 // The different numbers keep the compiler from merging functions that are alike.
@@ -276,7 +299,7 @@ impl Pair {
         connect(&mut responder, 1);
         let there = Flow { src: requester.ip, dst: responder.ip, src_port: 0xc000, dst_port: 4791 };
         let back = Flow { src: responder.ip, dst: requester.ip, ..there };
-        let room = || Burst { bytes: vec![0; 512 * 1024], lengths: Vec::with_capacity(1024) };
+        let room = || Burst { bytes: vec![0; 512 * 1024], trains: Vec::with_capacity(1024) };
         Pair { requester, responder, there, back, forward: room(), answers: room() }
     }
 
@@ -286,7 +309,7 @@ impl Pair {
         responder_take(&mut self.responder, &self.there, &self.forward);
         responder_emit(&mut self.responder, &self.back, &mut self.answers);
         requester_take(&mut self.requester, &self.back, &self.answers);
-        !self.forward.lengths.is_empty()
+        !self.forward.trains.is_empty()
     }
 }
 
@@ -297,7 +320,7 @@ fn move_large(pair: &mut Pair, read: bool) -> usize {
         post(&mut pair.requester, &pair.responder, wr_id, read);
         loop {
             let more = pair.exchange();
-            packets += if read { &pair.answers } else { &pair.forward }.lengths.len();
+            packets += if read { &pair.answers } else { &pair.forward }.packets();
             if !more {
                 break;
             }
@@ -319,7 +342,7 @@ fn move_small(pair: &mut Pair) -> usize {
         responder_post(&mut pair.responder);
         requester_post(&mut pair.requester);
         while pair.exchange() {
-            packets += pair.forward.lengths.len();
+            packets += pair.forward.packets();
         }
         assert_eq!(requester_poll(&mut pair.requester, &mut done), 1, "the signalled one");
         assert_eq!(responder_poll(&mut pair.responder, &mut done) as u64, LIST);

@@ -119,7 +119,13 @@ impl DatapathStats {
     /// Counts a received packet with so many bytes of payload.
     #[inline]
     pub fn count_received(&mut self, bytes: usize) {
-        self.rx_packets += 1;
+        self.count_received_packets(1, bytes);
+    }
+
+    /// Counts received packets with so many bytes of payload together.
+    #[inline]
+    pub fn count_received_packets(&mut self, packets: usize, bytes: usize) {
+        self.rx_packets += packets as u64;
         self.rx_bytes += bytes as u64;
     }
 

@@ -261,7 +261,7 @@ impl Arrivals<'_> {
     ) -> bool {
         let verdict = self.injector.handle_packet(self.now, meta, packet.payload);
         if verdict == Verdict::Pass {
-            sink(*packet);
+            sink(RxPacket { following: None, ..*packet });
         }
         match packet.fate {
             Some(fate) => {
@@ -334,6 +334,7 @@ fn received<'a>(release: &Release<'a>) -> RxPacket<'a> {
         hop_limit: tag as u8,
         ip_id: if flow.is_ipv4() { IpId::Known(ip_id) } else { IpId::NotPresent },
         icrc_checked: false,
+        following: None,
         fate: None,
         payload: release.packet,
     }

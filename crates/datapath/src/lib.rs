@@ -42,7 +42,7 @@ pub use joint_waiter::JointWaiter;
 pub use loopback::{AttachError, LoopbackDatapath, LoopbackEndpoint, LoopbackFabric};
 pub use mac::{Mac, multicast_mac};
 pub use middleware::Middleware;
-pub use packet::{Fate, IpId, RxPacket};
+pub use packet::{Fate, FollowingSegments, IpId, RxPacket};
 pub use packet_queue::PacketQueue;
 pub use pcap::{
     Direction, PcapBlocks, PcapError, PcapFile, PcapRecord, PcapReplay, PcapStream, PcapTap,
@@ -116,8 +116,8 @@ pub trait Datapath: Send {
     /// Only when the link itself fails; the packets stay queued.
     fn flush(&mut self) -> io::Result<Flush>;
 
-    /// Hands up to `limit` received packets to `sink` in order of arrival; returns how many. Never
-    /// blocks.
+    /// Hands up to `limit` received packets to `sink` in order of arrival; returns how many, with those that the sink took
+    /// together with another ([`RxPacket::take_following`]). Never blocks.
     ///
     /// # Errors
     ///

@@ -1,6 +1,6 @@
 //! A received packet as the datapath hands it over.
 
-use std::cell::RefCell;
+use std::cell::{Cell, RefCell};
 use std::net::SocketAddr;
 
 use uroce_wire::DropReason;
@@ -25,6 +25,16 @@ impl IpId {
         match self {
             IpId::Known(id) => id,
             IpId::Hidden(_) | IpId::NotPresent => 0,
+        }
+    }
+
+    /// That of the packet which stands so many places behind in the same buffer.
+    #[inline]
+    fn behind(self, places: u16, step: u16) -> IpId {
+        match self {
+            IpId::Known(id) => IpId::Known(id.wrapping_add(places.wrapping_mul(step))),
+            IpId::Hidden(place) => IpId::Hidden(place.wrapping_add(places)),
+            IpId::NotPresent => IpId::NotPresent,
         }
     }
 }
@@ -66,9 +76,71 @@ pub struct RxPacket<'a> {
     pub fate: Option<&'a RefCell<Fate>>,
     /// The UDP payload: BTH to ICRC.
     pub payload: &'a [u8],
+    /// The packets behind it in the buffer that it arrived in, if the receiver may take them together with it.
+    pub following: Option<&'a FollowingSegments<'a>>,
 }
 
-impl RxPacket<'_> {
+/// The packets that follow another one in the buffer in which all of them arrived: what the kernel has joined (GRO), or what their
+/// sender sent as one (GSO). Each has the addresses and the length of that packet.
+///
+/// A receiver takes as many as it likes, the first ones first ([`RxPacket::take_following`]). The others are handed over one by one.
+#[derive(Debug)]
+pub struct FollowingSegments<'a> {
+    /// Whole packets, `count` of them.
+    bytes: &'a [u8],
+    size: usize,
+    count: usize,
+    /// By how much the IPv4 identification grows from packet to packet, where it is known.
+    id_step: u16,
+    taken: Cell<usize>,
+}
+
+impl<'a> FollowingSegments<'a> {
+    /// The first `most` whole packets of `size` bytes in `bytes`; `None` if there is none.
+    #[inline]
+    pub fn new(bytes: &'a [u8], size: usize, most: usize, id_step: u16) -> Option<Self> {
+        let count = bytes.len().checked_div(size)?.min(most);
+        let bytes = bytes.get(..count * size).filter(|whole| !whole.is_empty())?;
+        Some(FollowingSegments { bytes, size, count, id_step, taken: Cell::new(0) })
+    }
+
+    /// How many there are.
+    #[inline]
+    pub fn count(&self) -> usize {
+        self.count
+    }
+
+    /// How many of them the receiver has taken.
+    #[inline]
+    pub fn taken(&self) -> usize {
+        self.taken.get()
+    }
+}
+
+impl<'a> RxPacket<'a> {
+    /// The packets behind it that may be taken together with it, in their order.
+    #[inline]
+    pub fn following_packets(&self) -> impl Iterator<Item = RxPacket<'a>> + use<'a> {
+        let first = RxPacket { following: None, ..*self };
+        let (bytes, size, step) = match self.following {
+            Some(following) => (following.bytes, following.size, following.id_step),
+            None => (&[][..], 1, 0),
+        };
+        bytes.chunks_exact(size).zip(1u16..).map(move |(payload, behind)| {
+            let ip_id = first.ip_id.behind(behind, step);
+            RxPacket { ip_id, payload, ..first }
+        })
+    }
+
+    /// The receiver has taken the first `count` of [`following_packets`](Self::following_packets): they are not handed over again.
+    #[inline]
+    pub fn take_following(&self, count: usize) {
+        if let Some(following) = self.following {
+            debug_assert!(count <= following.count, "more than there are");
+            following.taken.set(count);
+        }
+    }
+
     /// Hands over the packets that arrived as this one, of `size` bytes each but the last, which may be
     /// shorter: up to `limit` of them from byte `offset` on, which moves behind them. Returns how many.
     #[inline]
@@ -80,18 +152,29 @@ impl RxPacket<'_> {
         stats: &mut DatapathStats,
         sink: &mut dyn FnMut(RxPacket<'_>),
     ) -> usize {
-        let rest = self.payload.get(*offset..).unwrap_or_default();
-        let first = *offset / size.max(1);
+        let size = size.max(1);
         let mut count = 0;
-        for payload in rest.chunks(size).take(limit) {
-            let ip_id = match self.ip_id {
-                IpId::Hidden(_) => IpId::Hidden((first + count) as u16),
-                other => other,
+        while count < limit {
+            let rest = self.payload.get(*offset..).unwrap_or_default();
+            let Some((payload, behind)) = rest.split_at_checked(size.min(rest.len())) else {
+                break;
             };
-            count += 1;
-            *offset += payload.len();
-            stats.count_received(payload.len());
-            sink(RxPacket { ip_id, payload, ..*self });
+            if payload.is_empty() {
+                break;
+            }
+            // One packet is read by many, and a division takes longer than all else here.
+            let more = behind.len() >= size && count + 1 < limit;
+            let following = match more {
+                true => FollowingSegments::new(behind, size, limit - count - 1, 0),
+                false => None,
+            };
+            let ip_id = self.ip_id.behind((*offset / size) as u16, 0);
+            sink(RxPacket { ip_id, payload, following: following.as_ref(), ..*self });
+            let taken = following.map_or(0, |following| following.taken());
+            let bytes = payload.len() + taken * size;
+            stats.count_received_packets(1 + taken, bytes);
+            *offset += bytes;
+            count += 1 + taken;
         }
         count
     }

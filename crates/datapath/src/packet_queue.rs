@@ -96,6 +96,7 @@ impl PacketQueue {
                 hop_limit,
                 ip_id,
                 icrc_checked,
+                following: None,
                 fate: None,
                 payload,
             });
@@ -122,6 +123,7 @@ mod tests {
             hop_limit,
             ip_id,
             icrc_checked: false,
+            following: None,
             fate: None,
             payload,
         }

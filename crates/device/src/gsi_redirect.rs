@@ -77,6 +77,7 @@ mod tests {
                 hop_limit: 64,
                 ip_id,
                 icrc_checked: false,
+                following: None,
                 fate: None,
                 payload: &bytes,
             })

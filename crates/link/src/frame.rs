@@ -81,6 +81,7 @@ impl FrameReader {
             hop_limit: frame.ip.hop_limit(),
             ip_id,
             icrc_checked: false,
+            following: None,
             fate: None,
             payload: frame.transport,
         })

@@ -1,6 +1,6 @@
 //! Packets that arrived as one frame.
 
-use uroce_datapath::{IpId, RxPacket};
+use uroce_datapath::{FollowingSegments, IpId, RxPacket};
 use uroce_wire::{Flow, verify};
 
 /// Packets of one flow that came in one frame, one payload behind the other: as their sender sent them (GSO), or joined
@@ -55,6 +55,15 @@ impl<'a> Segments<'a> {
         Some(RxPacket { ip_id, payload, ..self.all })
     }
 
+    /// Up to `most` packets behind packet `index` that are as long, with identifications that grow by `step`.
+    #[inline]
+    #[must_use]
+    pub fn following(&self, index: usize, most: usize, step: u16) -> Option<FollowingSegments<'a>> {
+        let from = index.checked_add(1)?.checked_mul(self.size)?;
+        let behind = self.all.payload.get(from..).filter(|behind| behind.len() >= self.size)?;
+        FollowingSegments::new(behind, self.size, most, step)
+    }
+
     /// By how much the identification grows: 1 where a sender's super-packet stayed whole, and 0 or 1
     /// where the kernel joined packets, which it does with both. The ICRC of the second packet tells.
     #[must_use]
@@ -98,6 +107,7 @@ mod tests {
             hop_limit: 64,
             ip_id,
             icrc_checked: false,
+            following: None,
             fate: None,
             payload,
         }

@@ -185,6 +185,16 @@ impl<'t> MrSlice<'t> {
         self.region.write(at, data)
     }
 
+    /// [`copy_in`](Self::copy_in) of bytes behind which others of the same message follow: the last of them need not be written
+    /// last.
+    ///
+    /// # Errors
+    /// [`OutOfRange`], with the memory untouched.
+    #[inline]
+    pub fn copy_in_part(&self, offset: usize, data: &[u8]) -> Result<(), OutOfRange> {
+        self.region.write_part(self.at(offset, data.len())?, data)
+    }
+
     /// Copies `out.len()` bytes at `offset` into `out` (memory to wire).
     ///
     /// # Errors

@@ -23,6 +23,7 @@ pub(crate) fn arrived<'a>(local: SocketAddr, head: &SentHead, payload: &'a [u8])
         ip_id: if head.dst.is_ipv4() { IpId::Known(0) } else { IpId::NotPresent },
         // Bytes that never left this host, but for faults that a client asked for.
         icrc_checked: !head.sealed,
+        following: None,
         fate: None,
         payload,
     }

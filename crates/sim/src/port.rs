@@ -155,6 +155,7 @@ impl Datapath for SimDatapath {
                 hop_limit: packet.route.hop_limit.max(1),
                 ip_id: if packet.route.dst.is_ipv4() { IpId::Known(0) } else { IpId::NotPresent },
                 icrc_checked: false,
+                following: None,
                 fate: None,
                 payload: &packet.bytes,
             });

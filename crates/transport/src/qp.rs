@@ -20,6 +20,7 @@ use responder::Responder;
 pub use run::Run;
 pub use state::ModifyQpError;
 pub use traffic::{QpTraffic, Window};
+pub use train::ArrivedTrain;
 use uroce_wire::{Bth, DropReason, HeaderWriter, ICRC_LEN, Opcode, Operation, Packet, Psn, Qpn};
 
 use crate::attr::{CreateQpError, QpAttr, QpInit, QpType};

@@ -164,6 +164,17 @@ impl<'a> Packet<'a> {
         Ok(Packet { bth, info, bytes })
     }
 
+    /// The packet in `bytes` if it is as long as this one, and its BTH differs in AckReq, the seven reserved bits beside it and
+    /// PSN only. What [`parse`](Self::parse) checks then holds for it, too.
+    #[inline]
+    pub fn parse_alike<'b>(&self, bytes: &'b [u8]) -> Option<Packet<'b>> {
+        let (own, _) = self.bytes.split_first_chunk::<{ Bth::HEAD_LEN }>()?;
+        let (head, rest) = bytes.split_first_chunk()?;
+        let alike = own == head && self.bytes.len() == bytes.len();
+        let tail = rest.first_chunk().filter(|_| alike)?;
+        Some(Packet { bth: self.bth.with_tail(*tail), info: self.info, bytes })
+    }
+
     /// The payload without pad.
     #[inline]
     pub fn payload(&self) -> &'a [u8] {

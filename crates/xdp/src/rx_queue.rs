@@ -136,6 +136,7 @@ fn as_received<'a>(route: &Route, payload: &'a [u8]) -> RxPacket<'a> {
         hop_limit: route.hop_limit.max(1),
         ip_id: if route.dst.is_ipv4() { IpId::Known(0) } else { IpId::NotPresent },
         icrc_checked: false,
+        following: None,
         fate: None,
         payload,
     }

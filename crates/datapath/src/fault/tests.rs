@@ -187,6 +187,7 @@ fn fate(rules: &str, drops: &[Option<DropReason>]) -> Fate {
         hop_limit: 63,
         ip_id: IpId::Known(9),
         icrc_checked: false,
+        following: None,
         fate: Some(&fate),
         payload: &payload,
     };

@@ -193,6 +193,7 @@ fn arrived<'a>(route: &Route, payload: &'a [u8]) -> RxPacket<'a> {
         hop_limit: route.hop_limit.max(1),
         ip_id: if route.dst.is_ipv4() { IpId::Known(0) } else { IpId::NotPresent },
         icrc_checked: false,
+        following: None,
         fate: None,
         payload,
     }

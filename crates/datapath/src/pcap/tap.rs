@@ -117,7 +117,7 @@ impl Middleware for PcapTap {
         let Self { inner, writer, urgent, .. } = self;
         let received = (**inner).recv(limit, &mut |packet| {
             let fate = RefCell::default();
-            sink(RxPacket { fate: Some(&fate), ..packet });
+            sink(RxPacket { fate: Some(&fate), following: None, ..packet });
             *urgent |= ends_queue_pair(packet.payload);
             writer.received(&packet, fate.take());
         });

@@ -164,6 +164,7 @@ impl Given {
             hop_limit: 64,
             ip_id,
             icrc_checked: false,
+            following: None,
             fate: None,
             payload,
         };

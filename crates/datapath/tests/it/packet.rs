@@ -13,6 +13,7 @@ fn joined(ip_id: IpId, payload: &[u8]) -> RxPacket<'_> {
         hop_limit: 63,
         ip_id,
         icrc_checked: false,
+        following: None,
         fate: None,
         payload,
     }
@@ -22,6 +23,7 @@ proptest! {
     #[test]
     fn what_arrives_as_one_is_handed_over_as_it_was_sent(
         count in 1usize..20, size in 1usize..30, last in 1usize..30, limit in 1usize..8,
+        together in 0usize..6,
     ) {
         let last = last.min(size);
         let mut sent: Vec<Vec<u8>> = (1..count).map(|n| vec![n as u8; size]).collect();
@@ -33,6 +35,10 @@ proptest! {
             let before = got.len();
             let handed = all.hand_over(size, &mut offset, limit, &mut stats, &mut |packet| {
                 got.push((packet.ip_id, packet.payload.to_vec()));
+                let following = packet.following_packets().take(together);
+                let taken: Vec<_> = following.map(|next| (next.ip_id, next.payload.to_vec())).collect();
+                packet.take_following(taken.len());
+                got.extend(taken);
             });
             prop_assert_eq!(handed, got.len() - before);
             prop_assert!(handed <= limit);

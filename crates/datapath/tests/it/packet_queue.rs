@@ -14,6 +14,7 @@ fn packet(number: u16, payload: &[u8]) -> RxPacket<'_> {
         hop_limit: low,
         ip_id: IpId::Known(number),
         icrc_checked: number.is_multiple_of(2),
+        following: None,
         fate: None,
         payload,
     }

@@ -2,13 +2,14 @@
 
 use std::cell::RefCell;
 
-use uroce_datapath::{Fate, RxPacket};
-use uroce_transport::{Arrival, Instant};
-use uroce_wire::{DropReason, Packet, Qpn, Service, Slot};
+use uroce_datapath::{Fate, FollowingSegments, RxPacket};
+use uroce_transport::{Arrival, ArrivedTrain, Instant};
+use uroce_wire::{DropReason, Packet, Psn, Qpn, Service, Slot};
 
 use super::Nic;
 use super::cross_engine::{CrossEngineOp, is_elsewhere};
 use super::gsi::Gsi;
+use super::qp_table::QpEntry;
 
 /// Bytes of the UDP header.
 const UDP_HEADER: usize = 8;
@@ -91,10 +92,50 @@ impl Nic {
                 false => gsi.handle_comm_est(id),
             }
         }
+        if rx.following.is_some() {
+            self.deliver_following(now, rx, packet, &arrival, qpn);
+        }
         if let Some(before) = self.unscheduled.replace(qpn).filter(|before| *before != qpn) {
             self.reschedule(before);
         }
         Ok(())
+    }
+
+    /// Delivers the packets behind `packet` in the buffer that it arrived in, as far as they are alike and nothing about them is
+    /// unusual. The others come one by one.
+    #[inline(never)]
+    fn deliver_following(
+        &mut self,
+        now: Instant,
+        rx: &RxPacket<'_>,
+        packet: &Packet<'_>,
+        arrival: &Arrival,
+        qpn: Qpn,
+    ) {
+        let Nic { qps, tables, icrc, icrc_caps, .. } = self;
+        let Some(entry) = qps.get_mut(qpn) else { return };
+        let QpEntry { qp, rx_icrc, .. } = entry;
+        let mut following = rx.following_packets();
+        let Some(first) =
+            rx.following_packets().next().and_then(|rx| packet.parse_alike(rx.payload))
+        else {
+            return;
+        };
+        let Ok(admitted) = qp.admits(arrival, &first) else { return };
+        let next = |psn: Psn| {
+            let rx = following.next()?;
+            let next = packet.parse_alike(rx.payload).filter(|next| next.bth.psn == psn)?;
+            rx_icrc.check(icrc_caps.rx, &rx, icrc).ok()?;
+            Some(next)
+        };
+        let count = rx.following.map_or(0, FollowingSegments::count);
+        let train = ArrivedTrain { first, admitted, count };
+        let taken = qp.handle_train(now, arrival, &train, next, &mut tables.context());
+        rx.take_following(taken);
+        if first.info.is_request() && first.info.ends() {
+            // The second message in a row says all that further ones would.
+            (0..taken.min(2)).for_each(|_| entry.handle_message_end());
+        }
     }
 
     /// Each attached queue pair gets its copy, after its own P_Key and Q_Key check (docs/wire.md).

@@ -9,7 +9,7 @@ use std::time::Duration;
 use uroce_datapath::{
     Datapath as _, Flush, LoopbackDatapath, LoopbackFabric, Middleware, RxPacket,
 };
-use uroce_memory::{PdId, Rkey};
+use uroce_memory::{Access, PdId, Rkey};
 use uroce_transport::{
     AddressVector, CompletionQueue, QpCaps, QpInit, QpType, QueuePair, SendData, SendFlags, SendOp,
     SendWr, UdDestination,
@@ -19,6 +19,8 @@ use uroce_wire::Opcode;
 use super::*;
 use crate::clock::VirtualClock;
 use crate::limits::{IN_FLIGHT_BYTES, TX_RETRY_NS};
+
+mod following;
 
 const PORT: u16 = 4791;
 
@@ -118,7 +120,13 @@ impl Bench {
 
     /// A queue pair in RTS.
     fn insert(&mut self, qpn: u32, qp_type: QpType) {
-        let caps = QpCaps { max_send_wr: 512, max_inline: 512, ..QpCaps::default() };
+        let caps = QpCaps {
+            max_send_wr: 512,
+            max_inline: 512,
+            max_recv_wr: 64,
+            max_recv_sge: 1,
+            ..QpCaps::default()
+        };
         let init = QpInit {
             qpn: Qpn::new(qpn),
             qp_type,
@@ -142,8 +150,9 @@ impl Bench {
         let qp_type = self.engine.nic.qps.get(Qpn::new(qpn)).expect("inserted").init.qp_type;
         for (from, state) in [(S::Reset, S::Init), (S::Init, S::Rtr), (S::Rtr, S::Rts)] {
             let mask = M::required(qp_type, from, state);
-            let attr =
-                QpAttr { state, av, path_mtu: Mtu::M256, dest_qpn: 0x99, ..QpAttr::default() };
+            let access = Access::REMOTE_WRITE;
+            let path_mtu = Mtu::M256;
+            let attr = QpAttr { state, av, path_mtu, access, dest_qpn: 0x99, ..QpAttr::default() };
             let nic = &mut self.engine.nic;
             let entry = nic.qps.get_mut(Qpn::new(qpn)).expect("inserted");
             let mut context = nic.tables.context();

@@ -12,6 +12,7 @@ fn packet(ip_id: IpId, payload: &[u8]) -> RxPacket<'_> {
         hop_limit: 64,
         ip_id,
         icrc_checked: false,
+        following: None,
         fate: None,
         payload,
     }

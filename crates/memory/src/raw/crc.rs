@@ -104,13 +104,56 @@ macro_rules! load {
 macro_rules! step {
     ($store:tt, $stream:literal, $at:literal, $by:literal, $product:literal, $next:literal) => {
         concat!(
-            "vpclmulqdq ", $product, ", ", $stream, ", ", $by, ", 0x00\n",
-            "vpclmulqdq ", $stream, ", ", $stream, ", ", $by, ", 0x11\n",
-            "vmovdqu ", $next, ", [rsi + rcx + ", $at, "]\n",
-            store!($store, "vmovdqu [rdi + rcx + " $at "], " $next "\n"),
-            "vpxor ", $stream, ", ", $stream, ", ", $product, "\n",
-            "vpxor ", $stream, ", ", $stream, ", ", $next,
+            "vpclmulqdq ",
+            $product,
+            ", ",
+            $stream,
+            ", ",
+            $by,
+            ", 0x00\n",
+            "vpclmulqdq ",
+            $stream,
+            ", ",
+            $stream,
+            ", ",
+            $by,
+            ", 0x11\n",
+            add!($store, $stream, $at, $next),
+            "vpxor ",
+            $stream,
+            ", ",
+            $stream,
+            ", ",
+            $product,
         )
+    };
+}
+
+/// Adds the bytes from `at` on to a stream. What is copied is read once: it may change.
+macro_rules! add {
+    (copy, $stream:literal, $at:literal, $next:literal) => {
+        concat!(
+            "vmovdqu ",
+            $next,
+            ", [rsi + rcx + ",
+            $at,
+            "]\n",
+            "vmovdqu [rdi + rcx + ",
+            $at,
+            "], ",
+            $next,
+            "\n",
+            "vpxor ",
+            $stream,
+            ", ",
+            $stream,
+            ", ",
+            $next,
+            "\n",
+        )
+    };
+    (look, $stream:literal, $at:literal, $next:literal) => {
+        concat!("vpxor ", $stream, ", ", $stream, ", [rsi + rcx + ", $at, "]\n")
     };
 }
 

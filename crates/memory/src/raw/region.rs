@@ -184,6 +184,21 @@ impl Region {
         Ok(())
     }
 
+    /// Copies `data` to `offset` in any order: no program takes its last byte for the end, since more follows.
+    ///
+    /// # Errors
+    /// [`OutOfRange`], with the region untouched.
+    #[inline]
+    pub(crate) fn write_part(&self, offset: usize, data: &[u8]) -> Result<(), OutOfRange> {
+        if self.on_demand {
+            return self.demand_in(offset, data);
+        }
+        let to = self.pointer(offset, data.len())?;
+        // SAFETY: as in `write`.
+        unsafe { put_bytes(data.as_ptr(), to, data.len()) };
+        Ok(())
+    }
+
     /// Copies `out.len()` bytes at `offset` into `out`.
     ///
     /// # Errors

@@ -116,9 +116,11 @@ impl Receiver {
             while count < limit
                 && let Some(packet) = packets.get(index, step)
             {
-                stats.count_received(packet.payload.len());
-                sink(packet);
-                (index, count) = (index + 1, count + 1);
+                let following = packets.following(index, limit - count - 1, step);
+                sink(RxPacket { following: following.as_ref(), ..packet });
+                let all = 1 + following.map_or(0, |following| following.taken());
+                stats.count_received_packets(all, all * packet.payload.len());
+                (index, count) = (index + all, count + all);
             }
             let (frame, packet, id_step) = match packets.has(index) {
                 true => (self.place.frame, index, Some(step)),

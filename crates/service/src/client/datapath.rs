@@ -152,6 +152,7 @@ impl ServedDatapath {
                 hop_limit: head.hop_limit,
                 ip_id: head.ip_id,
                 icrc_checked: head.icrc_checked,
+                following: None,
                 fate: None,
                 payload,
             });

@@ -1,20 +1,69 @@
-//! Several packets of one length behind each other: a train that leaves in one call.
+//! Several packets of one length behind each other: a train that leaves, or is taken in, in one call.
 //!
 //! Behind a packet that [`QueuePair::poll_transmit`] has written, what comes next often is of the same length and goes
 //! to the same place: the middle of a long message, or another small one. Such packets are written here, with one look at
 //! the queue pair, one check of the memory of a long message, and one note of what has left. The bytes are those that
 //! `poll_transmit` would write one after the other (`r19_a_train_has_the_packets_that_would_leave_one_by_one`); whatever is
 //! not usual is left to it.
+//!
+//! Packets that arrived in one buffer are taken in likewise behind one that [`QueuePair::handle_packet`] has taken in. What they do
+//! is what that would do with them one after the other (`r19_a_train_does_what_its_packets_do`).
 
-use uroce_wire::train_packets;
+use uroce_wire::{Packet, Psn, train_packets};
 
 use crate::attr::QpType;
-use crate::context::{Context, Train, TrainLimits, Transmit};
+use crate::context::{Arrival, Context, Train, TrainLimits, Transmit};
 use crate::qp::requester::{may_send_more, poll_small_train, until_ack_is_due};
-use crate::qp::{QueuePair, counts_in_flight, note_sent};
+use crate::qp::{Admitted, QueuePair, counts_in_flight, note_sent};
 use crate::time::Instant;
 
+/// Packets that arrived behind each other, before they are looked at one by one.
+#[derive(Debug, Clone, Copy)]
+pub struct ArrivedTrain<'p> {
+    /// The first of them.
+    pub first: Packet<'p>,
+    /// [`QueuePair::admits`] has let the first one pass.
+    pub admitted: Admitted,
+    /// How many there are.
+    pub count: usize,
+}
+
 impl QueuePair {
+    /// Takes in packets that arrived behind each other: the middle of a long SEND or WRITE, small SENDs and WRITEs, or READ
+    /// responses. Returns how many have been taken in; the rest has changed nothing, and has to come one by one.
+    ///
+    /// `next` is asked for one packet after the other, the first included, with its PSN. It returns the packet if it is
+    /// [alike](Packet::parse_alike) to the first, has this PSN, and its ICRC is right; then it is taken in.
+    #[inline]
+    pub fn handle_train<'p>(
+        &mut self,
+        now: Instant,
+        arrival: &Arrival,
+        train: &ArrivedTrain<'_>,
+        next: impl FnMut(Psn) -> Option<Packet<'p>>,
+        cx: &mut Context<'_>,
+    ) -> usize {
+        let ArrivedTrain { first, admitted, count } = train;
+        debug_assert!(admitted.is_for(self.config.init.qpn), "admitted by another queue pair");
+        if arrival.is_congestion_marked() {
+            return 0;
+        }
+        // As many as leave: of memory on demand, so much is known to be there.
+        let most = train_packets(first.bytes().len()).min(*count) as u32;
+        let taken = match first.info.is_request() {
+            true => self.responder.take_train(&self.config, now, first, most, next, cx),
+            false => self.requester.take_train(&self.config, now, first, most, next, cx),
+        };
+        if taken > 0 {
+            let bytes = u64::from(taken) * first.bytes().len() as u64;
+            cx.counters.rcvd_pkts += u64::from(taken);
+            cx.counters.rcvd_bytes += bytes;
+            self.traffic.rcvd_bytes += bytes;
+            self.settle(cx);
+        }
+        taken as usize
+    }
+
     /// Writes further packets of the length of `first`, which a poll has just written, behind each other into `out`. They go
     /// where `first` goes.
     #[inline]

@@ -1,4 +1,4 @@
-//! A train has the packets that would leave one by one.
+//! A train has the packets that would leave one by one, and does what they would do.
 
 use proptest::prelude::*;
 use uroce_transport::*;
@@ -52,17 +52,43 @@ fn post(pair: &mut Pair, index: usize, request: &Request) {
     pair.nodes[from].send(&wr).unwrap();
 }
 
-/// Moves the messages, with every `lost`th packet lost once, in trains of up to `train` packets behind a first one.
-fn outcome(requests: &[Request], lost: usize, train: usize, allowance: u64) -> Outcome {
-    let setup = Setup { mtu: Mtu::M256, train, allowance, ..Setup::as_device() };
-    let mut pair = Pair::new(setup);
+/// What happens to packets on the way.
+#[derive(Debug, Clone, Default)]
+struct Mishaps {
+    /// Every packet of this number is lost once.
+    lost: usize,
+    /// Which packet comes with which bit of its headers turned over, and its ICRC right all the same.
+    altered: Vec<(usize, usize)>,
+    /// Every packet of this number comes twice.
+    doubled: usize,
+}
+
+impl Mishaps {
+    fn fate(&self, nth: usize, packet: &Seen) -> Fate {
+        let is_each = |number: usize| number > 0 && nth.is_multiple_of(number) && nth < 400;
+        match self.altered.iter().find(|(which, _)| *which == nth) {
+            Some(&(_, bit)) => {
+                let mut bytes = packet.bytes.clone();
+                bytes[bit / 8 % packet.bytes.len()] ^= 1 << (bit % 8);
+                Fate::Replace(bytes)
+            }
+            None if is_each(self.lost) => Fate::Drop,
+            None if is_each(self.doubled) => Fate::Duplicate,
+            None => Fate::Deliver,
+        }
+    }
+}
+
+/// Moves the messages. In `setup` is how many packets leave and arrive behind a first one.
+fn outcome(requests: &[Request], mishaps: &Mishaps, setup: Setup) -> Outcome {
+    let mut pair = Pair::new(Setup { mtu: Mtu::M256, ..setup });
     for (seed, node) in (7..).zip(&pair.nodes) {
         node.fill(0, &pattern(seed, SPACE));
     }
-    let mut seen = 0;
-    pair.filter(move |_| {
+    let (mut seen, mishaps) = (0, mishaps.clone());
+    pair.filter(move |packet| {
         seen += 1;
-        if lost > 0 && seen % lost == 0 && seen < 400 { Fate::Drop } else { Fate::Deliver }
+        mishaps.fate(seen, packet)
     });
     for (index, request) in requests.iter().enumerate() {
         post(&mut pair, index, request);
@@ -99,6 +125,10 @@ fn request() -> impl Strategy<Value = Request> {
     )
 }
 
+fn one_by_one(allowance: u64) -> Setup {
+    Setup { allowance, ..Setup::as_device() }
+}
+
 proptest! {
     #![proptest_config(ProptestConfig::with_cases(64))]
     #[test]
@@ -108,22 +138,45 @@ proptest! {
         train in 1usize..80,
         allowance in prop_oneof![Just(u64::MAX), 300u64..20_000],
     ) {
-        let one_by_one = outcome(&requests, lost, 0, allowance);
-        let in_trains = outcome(&requests, lost, train, allowance);
-        prop_assert_eq!(one_by_one, in_trains);
+        let mishaps = Mishaps { lost, ..Mishaps::default() };
+        let singly = outcome(&requests, &mishaps, one_by_one(allowance));
+        let in_trains = outcome(&requests, &mishaps, Setup { train, ..one_by_one(allowance) });
+        prop_assert_eq!(singly, in_trains);
+    }
+
+    #[test]
+    fn r19_a_train_does_what_its_packets_do(
+        requests in prop::collection::vec(request(), 1..40),
+        lost in prop_oneof![Just(0usize), 5usize..90],
+        doubled in prop_oneof![Just(0usize), 5usize..90],
+        altered in prop_oneof![
+            Just(Vec::new()),
+            prop::collection::vec((1usize..300, 0usize..28 * 8), 1..4)
+        ],
+        arrives in 1usize..80,
+        allowance in prop_oneof![Just(u64::MAX), 300u64..20_000],
+        as_device: bool,
+    ) {
+        let mishaps = Mishaps { lost, altered, doubled };
+        let setup = if as_device { one_by_one(allowance) } else { Setup::default() };
+        let singly = outcome(&requests, &mishaps, setup);
+        let in_trains = outcome(&requests, &mishaps, Setup { arrives, ..setup });
+        prop_assert_eq!(singly, in_trains);
     }
 }
 
 #[test]
-fn r19_what_is_alike_leaves_in_one_call() {
+fn r19_what_is_alike_leaves_and_is_taken_in_in_one_call() {
     for (operation, length, at_least) in [(0, 64, 35), (1, 8, 35), (1, 15_000, 40), (2, 15_000, 40)]
     {
         let request = Request { from: 0, operation, length, signaled: true, entries: 1 };
         let count = if length > 256 { 1 } else { 40 };
-        let mut pair = Pair::new(Setup { train: 64, ..Setup::as_device() });
+        let mut pair = Pair::new(Setup { train: 64, arrives: 64, ..Setup::as_device() });
         (0..count).for_each(|index| post(&mut pair, index, &request));
         pair.run();
         assert_eq!(pair.nodes[0].sends().len(), count);
         assert!(pair.in_trains >= at_least, "{operation} {length}: {}", pair.in_trains);
+        let arrived = pair.arrived_in_trains;
+        assert!(arrived + 5 >= at_least, "{operation} {length}: {arrived}");
     }
 }

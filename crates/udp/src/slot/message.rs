@@ -142,6 +142,7 @@ pub(crate) fn read(bytes: &[u8]) -> Option<(RxPacket<'_>, usize)> {
         ip_id,
         icrc_checked: false,
         fate: None,
+        following: None,
         payload,
     };
     Some((whole, size))
@@ -167,6 +168,7 @@ mod tests {
             hop_limit: 63,
             ip_id,
             icrc_checked: false,
+            following: None,
             fate: None,
             payload,
         }

@@ -115,6 +115,7 @@ mod tests {
             hop_limit: 64,
             ip_id: IpId::Hidden(0),
             icrc_checked: false,
+            following: None,
             fate: None,
             payload,
         }

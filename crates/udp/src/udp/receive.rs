@@ -269,6 +269,7 @@ fn addressed<'a>(message: &Received<'a>, port: u16) -> Option<(RxPacket<'a>, usi
         hop_limit: fields.hop_limit,
         ip_id: if src.is_ipv4() { IpId::Hidden(0) } else { IpId::NotPresent },
         icrc_checked: false,
+        following: None,
         fate: None,
         payload,
     };

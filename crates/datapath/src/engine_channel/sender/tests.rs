@@ -10,6 +10,7 @@ fn packet(payload: &[u8]) -> RxPacket<'_> {
         hop_limit: 64,
         ip_id: IpId::NotPresent,
         icrc_checked: false,
+        following: None,
         fate: None,
         payload,
     }

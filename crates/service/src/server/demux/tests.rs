@@ -68,6 +68,7 @@ fn deliver_to(clients: &mut Clients, qpn: Qpn, dst: &str, kind: u8) {
         hop_limit: 64,
         ip_id: IpId::Known(1),
         icrc_checked: true,
+        following: None,
         fate: None,
         payload: &payload,
     });

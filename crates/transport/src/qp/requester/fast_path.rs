@@ -218,6 +218,46 @@ impl Requester {
         self.wake();
         true
     }
+
+    /// READ responses that arrived behind each other, up to `most`: in order, of one READ REQUEST, and not the end of it. Returns
+    /// how many; what is not usual has changed nothing.
+    pub(crate) fn take_train<'p>(
+        &mut self,
+        config: &QpConfig,
+        now: Instant,
+        head: &Packet<'_>,
+        most: u32,
+        mut next: impl FnMut(Psn) -> Option<Packet<'p>>,
+        cx: &mut Context<'_>,
+    ) -> u32 {
+        let (first, mtu) = (head.bth.psn, config.attr.path_mtu.bytes());
+        let usual = head.bth.opcode == Opcode::RC_READ_RESPONSE_MIDDLE
+            && first == self.psns.una()
+            && head.payload().len() == mtu
+            && !self.selective_repeat.is_under_way();
+        let oldest = self.send_queue.front().filter(|_| usual);
+        let place = oldest.and_then(|wqe| {
+            let most = wqe.middle_responses(first).min(self.psns.outstanding()).min(most);
+            let last = first.add(most.checked_sub(1)?);
+            wqe.place_of(first, last, most as usize * mtu, config.attr.path_mtu)
+        });
+        let place = place.map(|sge| cx.mem.check_local(&sge, config.init.pd, Access::LOCAL_WRITE));
+        let Some(Ok(place)) = place else { return 0 };
+        let (most, mut taken) = ((place.len() / mtu) as u32, 0);
+        while taken < most
+            && let Some(packet) = next(first.add(taken))
+        {
+            let copied = place.copy_in_part(taken as usize * mtu, packet.payload());
+            copied.expect("the place is as long as all payloads");
+            taken += 1;
+        }
+        if taken > 0 {
+            self.any_response = true;
+            self.finish_responses(config, now, first.add(taken - 1), cx);
+            self.wake();
+        }
+        taken
+    }
 }
 
 /// Writes up to `most` small messages whose packets have `len` bytes behind each other into `out`, with the CRCs of

@@ -103,6 +103,11 @@ impl SendWqe {
         inside.then_some(Sge { addr, length, lkey: sge.lkey })
     }
 
+    /// How many responses from `first` on come before the last one of their READ REQUEST.
+    pub(super) fn middle_responses(&self, first: Psn) -> u32 {
+        u32::try_from(self.last_of_request(first).since(first)).unwrap_or(0)
+    }
+
     /// True if only a response of its own completes it (R68).
     pub(crate) fn needs_response(&self) -> bool {
         self.op.is_read() || self.op.is_atomic() || self.op.is_placement()

@@ -5,7 +5,7 @@
 //! changed, and the slow path, `run_request`, decides.
 
 use uroce_memory::{Access, MrSlice, Sge};
-use uroce_wire::{Opcode, Operation, Packet};
+use uroce_wire::{Opcode, Operation, Packet, Psn};
 
 use super::Responder;
 use super::message::Message;
@@ -15,6 +15,7 @@ use crate::completion_counter::CountedOps;
 use crate::context::{Arrival, Context};
 use crate::qp::config::{QpConfig, pad_of};
 use crate::qp_state::QpState;
+use crate::time::Instant;
 
 impl Responder {
     /// Executes the request if it is one of these. False, with nothing changed, if it takes the slow path.
@@ -27,7 +28,7 @@ impl Responder {
         cx: &mut Context<'_>,
     ) -> bool {
         let data = packet.payload();
-        if !self.is_plain_in_order(config, arrival, packet, data.len()) {
+        if arrival.is_congestion_marked() || !self.is_usual_in_order(config, packet, data.len()) {
             return false;
         }
         let done = match (packet.bth.opcode, &self.message) {
@@ -36,32 +37,30 @@ impl Responder {
             (_, Some(_)) => return self.take_middle(config, packet, data, cx),
             _ => false,
         };
-        if !done {
-            return false;
+        if done {
+            self.pass_small(packet.bth.ack_req, cx);
         }
-        self.expected = packet.bth.psn.add(1);
+        done
+    }
+
+    /// A message that was whole in its packet has been executed.
+    #[inline]
+    fn pass_small(&mut self, ack_req: bool, cx: &mut Context<'_>) {
+        self.expected = self.expected.add(1);
         self.msn = (self.msn + 1) & 0xff_ffff;
-        if packet.bth.ack_req {
+        if ack_req {
             self.acknowledge_request(cx);
         }
-        true
     }
 
     /// The request with the expected PSN, in a packet with a payload of a valid length, while nothing else is going on.
     #[inline]
-    fn is_plain_in_order(
-        &self,
-        config: &QpConfig,
-        arrival: &Arrival,
-        packet: &Packet<'_>,
-        length: usize,
-    ) -> bool {
+    fn is_usual_in_order(&self, config: &QpConfig, packet: &Packet<'_>, length: usize) -> bool {
         let ready =
             config.state == QpState::Rts || config.state == QpState::Rtr && self.established;
         matches!(config.init.qp_type, QpType::Rc | QpType::Uc)
             && ready
             && self.is_next(packet.bth.psn)
-            && !arrival.is_congestion_marked()
             && usize::from(packet.bth.pad) == pad_of(length)
             && (1..=config.attr.path_mtu.bytes()).contains(&length)
     }
@@ -75,21 +74,47 @@ impl Responder {
         data: &[u8],
         cx: &mut Context<'_>,
     ) -> bool {
-        let Some((wr_id, sge)) = self.receives.front_of_one() else {
+        let length = data.len() as u32;
+        let Some((wr_id, place)) = self.place_of_small_send(config, length, cx) else {
             return false;
         };
-        if data.len() > sge.length as usize {
+        if place.copy_in(0, data).is_err() {
             return false;
         }
-        let place = Sge { length: data.len() as u32, ..*sge };
-        let granted = cx.mem.check_local(&place, config.init.pd, Access::LOCAL_WRITE);
-        if !granted.is_ok_and(|place| place.copy_in(0, data).is_ok()) {
-            return false;
-        }
-        self.receives.drop_front_of_one();
-        let wc = config.received(wr_id, data.len() as u32, config.peer());
-        self.complete_recv(config, wc, packet.bth.solicited, cx);
+        self.pass_small_send(config, wr_id, length, packet.bth.solicited, cx);
         true
+    }
+
+    /// Where a SEND of `length` bytes goes: into the oldest receive of the queue pair's own queue, if that has one entry.
+    #[inline]
+    fn place_of_small_send<'m>(
+        &self,
+        config: &QpConfig,
+        length: u32,
+        cx: &'m Context<'_>,
+    ) -> Option<(u64, MrSlice<'m>)> {
+        let (wr_id, sge) = self.receives.front_of_one()?;
+        if length > sge.length {
+            return None;
+        }
+        let place = Sge { length, ..*sge };
+        let granted = cx.mem.check_local(&place, config.init.pd, Access::LOCAL_WRITE);
+        granted.ok().map(|place| (wr_id, place))
+    }
+
+    /// The bytes of a SEND have got to the oldest receive.
+    #[inline]
+    fn pass_small_send(
+        &mut self,
+        config: &QpConfig,
+        wr_id: u64,
+        length: u32,
+        solicited: bool,
+        cx: &mut Context<'_>,
+    ) {
+        self.receives.drop_front_of_one();
+        let wc = config.received(wr_id, length, config.peer());
+        self.complete_recv(config, wc, solicited, cx);
     }
 
     /// A middle packet of the message in progress.
@@ -107,25 +132,25 @@ impl Responder {
         if !regular || !place_middle(config, &self.receives, message, data, cx) {
             return false;
         }
-        self.pass_middle(config, data.len(), packet, 1, cx);
+        self.pass_middle(config, data.len(), 1, packet.bth.ack_req, cx);
         true
     }
 
-    /// `packets` middle packets, the first of which is `first`, have brought `length` bytes to their place.
+    /// `packets` middle packets have brought `length` bytes to their place, of which the last asks for an ACK or does not.
     #[inline]
     fn pass_middle(
         &mut self,
         config: &QpConfig,
         length: usize,
-        first: &Packet<'_>,
         packets: u32,
+        ack_req: bool,
         cx: &mut Context<'_>,
     ) {
         if let Some(message) = &mut self.message {
             message.done += length as u64;
         }
-        self.expected = first.bth.psn.add(packets);
-        if first.bth.ack_req && config.init.qp_type.is_reliable() {
+        self.expected = self.expected.add(packets);
+        if ack_req && config.init.qp_type.is_reliable() {
             self.acknowledge_request(cx);
         }
     }
@@ -144,11 +169,117 @@ impl Responder {
             return false;
         };
         let usual = message.contains(head) && self.is_next(head.bth.psn);
-        if !usual || !place_run(config, &self.receives, message, payload, cx) {
+        let length = payload.len() as u64;
+        let place =
+            if usual { place_of_next(config, &self.receives, message, length, cx) } else { None };
+        if place.is_none_or(|place| place.copy_from(payload).is_err()) {
             return false;
         }
-        self.pass_middle(config, payload.len(), head, packets, cx);
+        self.pass_middle(config, payload.len(), packets, head.bth.ack_req, cx);
         true
+    }
+
+    /// Executes requests with the expected PSNs that arrived behind each other, up to `most`. Returns how many; what is not usual
+    /// has changed nothing.
+    pub(crate) fn take_train<'p>(
+        &mut self,
+        config: &QpConfig,
+        now: Instant,
+        first: &Packet<'_>,
+        most: u32,
+        next: impl FnMut(Psn) -> Option<Packet<'p>>,
+        cx: &mut Context<'_>,
+    ) -> u32 {
+        let length = first.payload().len();
+        match &self.message {
+            _ if !self.is_usual_in_order(config, first, length) => 0,
+            Some(message) if message.contains(first) && length == config.attr.path_mtu.bytes() => {
+                self.take_middle_train(config, most, next, cx)
+            }
+            None if first.bth.opcode == Opcode::RC_SEND_ONLY => {
+                self.take_send_train(config, first, most, next, cx)
+            }
+            None if first.bth.opcode == Opcode::RC_WRITE_ONLY => {
+                self.take_write_train(config, now, most, next, cx)
+            }
+            _ => 0,
+        }
+    }
+
+    /// Middle packets of the message in progress.
+    fn take_middle_train<'p>(
+        &mut self,
+        config: &QpConfig,
+        most: u32,
+        mut next: impl FnMut(Psn) -> Option<Packet<'p>>,
+        cx: &mut Context<'_>,
+    ) -> u32 {
+        let mtu = config.attr.path_mtu.bytes();
+        let Some(message) = &self.message else { return 0 };
+        let room = message.middle_bytes(&self.receives) >> config.mtu_shift();
+        let most = most.min(u32::try_from(room).unwrap_or(u32::MAX));
+        let length = u64::from(most) << config.mtu_shift();
+        if most == 0 {
+            return 0;
+        }
+        let Some(place) = place_of_next(config, &self.receives, message, length, cx) else {
+            return 0;
+        };
+        let (mut taken, mut asked) = (0, false);
+        while taken < most && !asked {
+            let Some(packet) = next(self.expected.add(taken)) else { break };
+            let copied = place.copy_in_part(taken as usize * mtu, packet.payload());
+            copied.expect("the place is as long as all payloads");
+            (taken, asked) = (taken + 1, packet.bth.ack_req);
+        }
+        if taken > 0 {
+            self.pass_middle(config, taken as usize * mtu, taken, asked, cx);
+        }
+        taken
+    }
+
+    /// SENDs that are whole in their packets.
+    fn take_send_train<'p>(
+        &mut self,
+        config: &QpConfig,
+        first: &Packet<'_>,
+        most: u32,
+        mut next: impl FnMut(Psn) -> Option<Packet<'p>>,
+        cx: &mut Context<'_>,
+    ) -> u32 {
+        let length = first.payload().len() as u32;
+        let mut taken = 0;
+        while taken < most && !self.has_failed() {
+            let Some((wr_id, place)) = self.place_of_small_send(config, length, cx) else { break };
+            let Some(packet) = next(self.expected) else { break };
+            place.copy_in(0, packet.payload()).expect("the place is as long as the payload");
+            self.pass_small_send(config, wr_id, length, first.bth.solicited, cx);
+            self.pass_small(packet.bth.ack_req, cx);
+            taken += 1;
+        }
+        taken
+    }
+
+    /// WRITEs that are whole in their packets. One that is not allowed takes the slow path, and is the last.
+    fn take_write_train<'p>(
+        &mut self,
+        config: &QpConfig,
+        now: Instant,
+        most: u32,
+        mut next: impl FnMut(Psn) -> Option<Packet<'p>>,
+        cx: &mut Context<'_>,
+    ) -> u32 {
+        let mut taken = 0;
+        while taken < most {
+            let Some(packet) = next(self.expected) else { break };
+            taken += 1;
+            if !write_small(config, &packet, packet.payload(), cx) {
+                self.handle_reliable(config, now, &packet, cx);
+                break;
+            }
+            self.pass_small(packet.bth.ack_req, cx);
+        }
+        taken
     }
 }
 
@@ -203,35 +334,31 @@ fn place_middle(
     }
 }
 
-/// Copies the payload to its place; false, with nothing written, if that is not allowed or not simple.
-fn place_run(
+/// Where the next `length` bytes of the message in progress go; `None` if that is not allowed or not simple.
+fn place_of_next<'m>(
     config: &QpConfig,
     receives: &Receives,
     message: &Message,
-    payload: &MrSlice<'_>,
-    cx: &mut Context<'_>,
-) -> bool {
-    let length = payload.len() as u64;
-    let place = match message.operation {
+    length: u64,
+    cx: &'m Context<'_>,
+) -> Option<MrSlice<'m>> {
+    match message.operation {
         Operation::Write => {
             let by = config.requirer(config.init.pd);
-            next_address(config, message, length).and_then(|va| {
-                cx.mem.check(message.rkey, by, Access::REMOTE_WRITE, va, length).ok()
-            })
+            let va = next_address(config, message, length)?;
+            cx.mem.check(message.rkey, by, Access::REMOTE_WRITE, va, length).ok()
         }
         Operation::Send => {
             let &[Sge { addr, length: room, lkey }] = &receives.current().sges[..] else {
-                return false;
+                return None;
             };
-            let Some(addr) = addr.checked_add(message.done) else { return false };
             if message.done + length > u64::from(room) {
-                return false;
+                return None;
             }
-            let place = Sge { addr, length: length as u32, lkey };
-            let pd = receives.buffer_pd(config, cx);
-            cx.mem.check_local(&place, pd, Access::LOCAL_WRITE).ok()
+            let addr = addr.checked_add(message.done)?;
+            let place = Sge { addr, length: u32::try_from(length).ok()?, lkey };
+            cx.mem.check_local(&place, receives.buffer_pd(config, cx), Access::LOCAL_WRITE).ok()
         }
         _ => None,
-    };
-    place.is_some_and(|place| place.copy_from(payload).is_ok())
+    }
 }

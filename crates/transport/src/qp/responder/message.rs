@@ -2,6 +2,8 @@
 
 use uroce_wire::{Operation, Packet, Position};
 
+use super::receives::Receives;
+
 /// A message of which some packets have arrived.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub(super) struct Message {
@@ -32,6 +34,17 @@ impl Message {
     #[inline]
     pub(super) fn contains(&self, packet: &Packet<'_>) -> bool {
         packet.info.position == Position::Middle && packet.info.operation == self.operation
+    }
+
+    /// How many bytes middle packets may still bring: a WRITE has a last packet with one byte at least, and a SEND ends with
+    /// its receive.
+    #[inline]
+    pub(super) fn middle_bytes(&self, receives: &Receives) -> u64 {
+        let length = match self.operation {
+            Operation::Write => self.length.saturating_sub(1),
+            _ => receives.current().length,
+        };
+        length.saturating_sub(self.done)
     }
 }
 

@@ -87,6 +87,8 @@ pub struct Setup {
     pub probes: [bool; 2],
     /// Packets that may follow another one in the same call (`poll_train`).
     pub train: usize,
+    /// Packets that may follow another one in the buffer in which they arrive (`handle_train`).
+    pub arrives: usize,
     /// Bytes in flight at which no further request begins.
     pub allowance: u64,
 }
@@ -119,6 +121,7 @@ impl Default for Setup {
             repairs: [false; 2],
             probes: [false; 2],
             train: 0,
+            arrives: 0,
             allowance: u64::MAX,
         }
     }
@@ -246,6 +249,8 @@ pub struct Pair {
     pub traces: bool,
     /// Packets that followed another one in the same call.
     pub in_trains: usize,
+    /// Packets that were taken in behind another one in the same call.
+    pub arrived_in_trains: usize,
     filter: Filter,
     /// By the time of arrival, and in the order in which they were sent.
     wire: BTreeMap<(Instant, u64), InFlight>,
@@ -437,6 +442,7 @@ impl Pair {
             wire: BTreeMap::new(),
             seq: 0,
             in_trains: 0,
+            arrived_in_trains: 0,
         }
     }
 
@@ -668,9 +674,37 @@ impl Pair {
 
     fn deliver(&mut self) {
         let behind = self.wire.split_off(&(self.now.add_ns(1), 0));
-        for flight in std::mem::replace(&mut self.wire, behind).into_values() {
-            self.receive(flight.to, &flight.bytes, flight.traffic_class);
+        let arrived: Vec<_> = std::mem::replace(&mut self.wire, behind).into_values().collect();
+        let mut rest = &arrived[..];
+        while let [first, behind @ ..] = rest {
+            self.receive(first.to, &first.bytes, first.traffic_class);
+            let taken = self.receive_behind(first, behind);
+            self.arrived_in_trains += taken;
+            rest = &behind[taken..];
         }
+    }
+
+    /// Hands over what may have come in one buffer with `first`; returns how many packets were taken in.
+    fn receive_behind(&mut self, first: &InFlight, behind: &[InFlight]) -> usize {
+        let beside = |flight: &&InFlight| {
+            flight.to == first.to
+                && flight.bytes.len() == first.bytes.len()
+                && flight.traffic_class == first.traffic_class
+        };
+        let count = behind.iter().take(self.setup.arrives).take_while(beside).count();
+        let Ok(head) = Packet::parse(&first.bytes) else { return 0 };
+        let alike = behind[..count].first().and_then(|flight| head.parse_alike(&flight.bytes));
+        let Some(second) = alike else { return 0 };
+        let arrival = self.arrival(first.to, first.bytes.len(), first.traffic_class);
+        let (now, node) = (self.now, &mut self.nodes[first.to]);
+        let Ok(admitted) = node.qp.admits(&arrival, &second) else { return 0 };
+        let train = ArrivedTrain { first: second, admitted, count };
+        let mut packets = behind[..count].iter();
+        let next = |psn| {
+            let next = head.parse_alike(&packets.next()?.bytes)?;
+            (next.bth.psn == psn).then_some(next)
+        };
+        node.qp.handle_train(now, &arrival, &train, next, cx!(node))
     }
 
     /// Hands bytes to a node as if they had arrived from its peer with a good ICRC.

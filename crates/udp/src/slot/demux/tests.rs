@@ -40,6 +40,7 @@ fn packet(payload: &[u8]) -> RxPacket<'_> {
         hop_limit: 64,
         ip_id: IpId::Hidden(0),
         icrc_checked: false,
+        following: None,
         fate: None,
         payload,
     }

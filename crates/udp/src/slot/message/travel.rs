@@ -17,6 +17,7 @@ fn packet<'a>(sender: u8, ip_id: IpId, payload: &'a [u8]) -> RxPacket<'a> {
         hop_limit: 63,
         ip_id,
         icrc_checked: false,
+        following: None,
         fate: None,
         payload,
     }

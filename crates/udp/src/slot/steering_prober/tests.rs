@@ -41,6 +41,7 @@ impl Bench {
                 hop_limit: 64,
                 ip_id: IpId::Hidden(0),
                 icrc_checked: false,
+                following: None,
                 fate: None,
                 payload: &room[..length],
             };
