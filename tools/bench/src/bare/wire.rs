@@ -127,7 +127,7 @@ pub fn stream<S: BareSocket>(link: &Link, batch: &PacketTrain, seconds: f64) -> 
 fn send<S: BareSocket>(link: &Link, batch: &PacketTrain, state: &LoopState) -> Result<Duration> {
     let mut socket: S = state.open(link, LinkEnd::Near, batch.segment())?;
     let memory = vec![7; MEMORY];
-    let (mut sent, mut seen, mut since) = (0, 0, Instant::now());
+    let (mut sent, mut seen, mut since) = (0_u64, 0, Instant::now());
     let (mut from, mut psn) = (0, 0_u32);
     let begun = thread_time();
     while !state.over.load(Ordering::Acquire) {
@@ -135,7 +135,8 @@ fn send<S: BareSocket>(link: &Link, batch: &PacketTrain, state: &LoopState) -> R
         if arrived != seen {
             (seen, since) = (arrived, Instant::now());
         }
-        if sent - arrived >= WINDOW {
+        // What was given up as lost may arrive all the same.
+        if sent.saturating_sub(arrived) >= WINDOW {
             if since.elapsed() > LOST {
                 sent = arrived;
             }
