@@ -451,3 +451,31 @@ fn a9_a_list_of_packets_that_are_not_on_their_way_is_ignored() {
     pair.run_for(1_000);
     assert_eq!(sent_behind(&pair, first), [4, 10, 11, 12]);
 }
+
+/// The most packets that are outstanding at a time while WRITEs of 2,000 packets lose every hundredth.
+fn most_outstanding(pair: &mut Pair) -> u32 {
+    pair.traces = false;
+    pair.latency_ns = 20_000;
+    let mut count = 0;
+    pair.filter(move |seen| {
+        count += u32::from(seen.from == 0);
+        if seen.from == 0 && count % 100 == 99 { Fate::Drop } else { Fate::Deliver }
+    });
+    (0..10).for_each(|wr_id| write(pair, wr_id, 200));
+    let mut most = 0;
+    while pair.step() {
+        most = most.max(pair.nodes[0].qp.traffic().window.outstanding);
+    }
+    assert_eq!(pair.nodes[0].sends().len(), 10);
+    most
+}
+
+#[test]
+fn r71_while_a_packet_is_sent_again_to_a_peer_that_keeps_half_a_window_more_may_leave() {
+    let half = limits::SHORT_PATH_WINDOW / limits::KEPT_SHARE;
+    let most = most_outstanding(&mut pair(true));
+    assert!(most > limits::SHORT_PATH_WINDOW, "{most}");
+    assert!(most <= limits::SHORT_PATH_WINDOW + half, "{most}");
+    let most = most_outstanding(&mut pair(false));
+    assert!(most <= limits::SHORT_PATH_WINDOW, "{most} to a peer that does not");
+}

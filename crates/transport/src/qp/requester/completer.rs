@@ -129,6 +129,9 @@ impl Requester {
         let in_order = !self.selective_repeat.is_under_way();
         self.window.note_progress(count, now, in_order, config.mtu_shift());
         self.selective_repeat.note_progress(self.psns.una(), now);
+        if !self.selective_repeat.is_under_way() {
+            self.window.end_repair();
+        }
         if let Some(sample) = self.tail_probe.note_progress(self.psns.una(), now) {
             self.window.note_round_trip(sample, now, config.mtu_shift());
         }

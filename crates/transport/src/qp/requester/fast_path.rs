@@ -92,7 +92,7 @@ impl Requester {
         config.state == QpState::Rts
             && self.psns.sends_new()
             && !self.rnr_wait.is_on()
-            && !self.selective_repeat.is_under_way()
+            && self.selective_repeat.lets_new_pass()
     }
 
     #[inline]
@@ -156,7 +156,7 @@ impl Requester {
         middle.left -= packets;
         middle.offset += u64::from(packets) * config.mtu();
         let next = middle.psn;
-        if asked {
+        if asked && !self.selective_repeat.is_under_way() {
             self.tail_probe.note_asked(next.sub(1), now);
         }
         self.psns.note_sent(next);
@@ -301,7 +301,8 @@ fn write_small(
     out: &mut [u8],
     cx: &mut Context<'_>,
 ) -> Option<usize> {
-    let Requester { send_queue, psns, window, ack_requests, tail_probe, .. } = requester;
+    let Requester { send_queue, psns, window, ack_requests, tail_probe, selective_repeat, .. } =
+        requester;
     let wqe = send_queue.current_mut().filter(|wqe| is_small(config, wqe))?;
     let (outstanding, window) = (psns.outstanding(), window.packets());
     if outstanding > 0 && outstanding >= window {
@@ -338,7 +339,7 @@ fn write_small(
     }
     cx.counters.rdma_sends += u64::from(write.is_some());
     wqe.set_psns(psn, 1);
-    if bth.ack_req {
+    if bth.ack_req && !selective_repeat.is_under_way() {
         tail_probe.note_asked(psn, now);
     }
     if ack_requests.note_in_turn(bth.ack_req, outstanding) {

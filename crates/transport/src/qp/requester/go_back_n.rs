@@ -87,6 +87,9 @@ impl Requester {
         };
         if let Some(run) = run {
             self.retransmit_oldest(run, true);
+            if self.selective_repeat.peer_reorders() {
+                self.window.note_repair(config.mtu_shift());
+            }
             let further = self.selective_repeat.add_gaps(list);
             return self.window.note_single_losses(1 + further);
         }

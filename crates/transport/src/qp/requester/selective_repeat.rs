@@ -83,6 +83,13 @@ impl SelectiveRepeat {
         self.under_way
     }
 
+    /// What has never been out may go out next, in its turn.
+    #[inline]
+    pub(super) fn lets_new_pass(&self) -> bool {
+        !self.under_way
+            || !self.wants_to_send() && !self.holds_others() && !self.responses.is_active()
+    }
+
     /// Something that was sent before goes out next.
     pub(crate) fn wants_to_send(&self) -> bool {
         self.left > 0 || !self.further.is_empty()

@@ -119,6 +119,9 @@ pub(in crate::qp) struct CongestionWindow {
     /// When a CNP last made it smaller.
     cut_at: Option<Instant>,
     path: PathCapacity,
+    /// So many more while lost packets are sent again to a peer that keeps what comes behind them: that has arrived, although it is
+    /// not acknowledged.
+    kept: u32,
 }
 
 impl Default for CongestionWindow {
@@ -130,6 +133,7 @@ impl Default for CongestionWindow {
             slow_start: true,
             cut_at: None,
             path: PathCapacity::default(),
+            kept: 0,
         }
     }
 }
@@ -138,7 +142,24 @@ impl CongestionWindow {
     /// Its size in packets.
     #[inline]
     pub(in crate::qp) fn packets(&self) -> u32 {
+        self.in_order() + self.kept
+    }
+
+    /// The same without what is kept behind a gap.
+    #[inline]
+    fn in_order(&self) -> u32 {
         self.packets.min(self.limit)
+    }
+
+    /// Lost packets are sent again to a peer that keeps what comes behind them.
+    pub(super) fn note_repair(&mut self, mtu_shift: u32) {
+        self.kept = Self::of_short_path(mtu_shift) / limits::KEPT_SHARE;
+    }
+
+    /// All of them are acknowledged, or everything is sent again.
+    #[inline]
+    pub(super) fn end_repair(&mut self) {
+        self.kept = 0;
     }
 
     /// May a request with `want` PSNs go out behind `outstanding`? One always may when nothing is in flight.
@@ -166,6 +187,7 @@ impl CongestionWindow {
     /// Nothing is known of the path, which has this path MTU.
     pub(in crate::qp) fn start_path(&mut self, mtu_shift: u32) {
         self.path = PathCapacity::default();
+        self.end_repair();
         self.limit = Self::of_short_path(mtu_shift);
         self.packets = self.packets.min(limits::SHORT_PATH_WINDOW);
     }
@@ -243,6 +265,7 @@ impl CongestionWindow {
     /// that and an eighth of what is delivered until then.
     pub(super) fn note_going_back(&mut self, mtu_shift: u32) {
         self.note_loss();
+        self.end_repair();
         self.limit = Self::of_short_path(mtu_shift);
         self.packets = self.packets.min(limits::SHORT_PATH_WINDOW);
     }
@@ -270,11 +293,11 @@ impl CongestionWindow {
     /// large that as many requests as are allowed do not fill it.
     pub(super) fn read_split(&self, config: &QpConfig) -> u32 {
         let split = read_split(config.attr.path_mtu);
-        if self.packets() <= Self::of_short_path(config.mtu_shift()) {
+        if self.in_order() <= Self::of_short_path(config.mtu_shift()) {
             return split;
         }
         let allowed = split * u32::from(config.attr.max_rd_atomic).max(1);
-        split * self.packets().div_ceil(allowed).min(limits::READ_SPLITS_AT_ONCE)
+        split * self.in_order().div_ceil(allowed).min(limits::READ_SPLITS_AT_ONCE)
     }
 
     /// A CNP: a quarter less in flight, at most once in a round trip, and not less than on a short path (A24).

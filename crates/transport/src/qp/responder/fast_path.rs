@@ -27,8 +27,19 @@ impl Responder {
         packet: &Packet<'_>,
         cx: &mut Context<'_>,
     ) -> bool {
+        !arrival.is_congestion_marked() && self.take_usual(config, packet, cx)
+    }
+
+    /// [`take_fast_path`](Self::take_fast_path) of a packet that no router has marked, or that was answered for that before.
+    #[inline]
+    pub(super) fn take_usual(
+        &mut self,
+        config: &QpConfig,
+        packet: &Packet<'_>,
+        cx: &mut Context<'_>,
+    ) -> bool {
         let data = packet.payload();
-        if arrival.is_congestion_marked() || !self.is_usual_in_order(config, packet, data.len()) {
+        if !self.is_usual_in_order(config, packet, data.len()) {
             return false;
         }
         let done = match (packet.bth.opcode, &self.message) {

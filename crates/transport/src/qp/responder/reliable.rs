@@ -296,7 +296,9 @@ impl Responder {
             let Some(packet) = next.filter(|_| !self.has_stopped()) else {
                 break;
             };
-            self.take_in(config, now, &packet, cx);
+            if !self.take_usual(config, &packet, cx) {
+                self.take_in(config, now, &packet, cx);
+            }
         }
         if buffer.reaches(self.expected) && !self.has_stopped() {
             buffer.pass(self.expected, cx.reorder_buffers);
