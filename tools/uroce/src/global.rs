@@ -5,7 +5,7 @@ use std::num::NonZeroU8;
 use std::path::PathBuf;
 
 use clap::Args;
-use clap::builder::{PossibleValuesParser, TypedValueParser};
+use clap::builder::{PossibleValue, PossibleValuesParser, TypedValueParser};
 use uroce_device::limits::MAX_ENGINES;
 use uroce_device::{DatapathChoice, Faults, UnknownDatapath};
 
@@ -28,7 +28,7 @@ pub struct Global {
     /// How packets travel; auto is served where `uroce serve` serves the address, and udp elsewhere; the others are
     /// used only when they are named: `uroce devinfo -v` says why [default: auto]
     #[arg(long, global = true, value_name = "HOW",
-          value_parser = PossibleValuesParser::new(DatapathChoice::NAMES).try_map(read_datapath))]
+          value_parser = PossibleValuesParser::new(datapath_names()).try_map(read_datapath))]
     pub datapath: Option<DatapathChoice>,
     /// Engines of each device, each on a core of its own; see `perf -q` and README [default: 1]
     #[arg(long, global = true, value_name = "N",
@@ -57,6 +57,12 @@ pub struct Global {
     /// Print one JSON object, also about a failure
     #[arg(long, global = true)]
     pub json: bool,
+}
+
+/// The names of datapaths; help leaves out the one that is slower than another in every respect.
+fn datapath_names() -> Vec<PossibleValue> {
+    let named = |name: &&'static str| PossibleValue::new(*name).hide(*name == "uring");
+    DatapathChoice::NAMES.iter().map(named).collect()
 }
 
 fn read_datapath(name: String) -> Result<DatapathChoice, UnknownDatapath> {
