@@ -382,8 +382,9 @@ impl Pair {
             let restart = if self.random.chance(50) { Restart::Destroy } else { Restart::Reset };
             return self.end(restart, turn);
         }
-        if (Mishap { pair: self }).draws_overflow() {
-            return Mishap { pair: self }.begin_overflow(turn);
+        let mut mishap = Mishap { pair: self };
+        if mishap.draws_overflow() && mishap.begin_overflow(turn)? {
+            return Ok(());
         }
         if self.ends.iter().all(|end| end.left == 0 && end.sends.is_empty()) {
             return self.finish(turn);

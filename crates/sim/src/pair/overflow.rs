@@ -28,13 +28,21 @@ impl Mishap<'_> {
         self.pair.overflows_left > 0 && !self.pair.has_mistake && self.pair.random.chance(CHANCE)
     }
 
-    /// An application posts what it has, and leaves the completions in a queue that has room for one.
-    pub(super) fn begin_overflow(&mut self, turn: &mut Turn<'_>) -> Check {
+    /// An application posts what it has, and leaves the completions in a queue that has room for one. False if the
+    /// queue is one of a model, which has none that overflow: then the turn goes on.
+    pub(super) fn begin_overflow(
+        &mut self,
+        turn: &mut Turn<'_>,
+    ) -> Result<bool, (Invariant, String)> {
         self.pair.overflows_left -= 1;
         let index = self.pair.random.below(2);
         if self.pair.ends[index].nic.is_model() {
-            return Ok(());
+            return Ok(false);
         }
+        self.leave_completions(index, turn).map(|()| true)
+    }
+
+    fn leave_completions(&mut self, index: usize, turn: &mut Turn<'_>) -> Check {
         let what = self.pair.random.pick(&[CompletionsOf::Sends, CompletionsOf::Receives]);
         self.pair.act(0, turn)?;
         self.pair.act(1, turn)?;

@@ -75,6 +75,12 @@ fn r71_what_the_answer_to_an_atomic_has_acknowledged_is_not_sent_again() {
     assert_eq!(violation(&Scenario::new(3014)).map(|found| found.to_string()), None);
 }
 
+/// A pair whose last turn meant to let a queue of the model overflow, which has none that do, never ended.
+#[test]
+fn i14_an_overflow_that_cannot_be_does_not_keep_a_pair_from_its_end() {
+    assert_eq!(violation(&Scenario::new(49_872)).map(|found| found.to_string()), None);
+}
+
 #[test]
 fn i13_a_seed_gives_the_same_packets_each_time() {
     for seed in 0..10 {
