@@ -51,8 +51,11 @@ enum Reception {
     Absent,
     /// The backlog of the listener is full.
     Full,
-    /// The process of the called end is no more.
-    Lost,
+    /// The process of the called end is no more. What it has said before may still be on its way: that its backlog
+    /// was full.
+    Lost {
+        was_full: bool,
+    },
     /// The listener is announced, and comes at this time.
     Late {
         at_ns: u64,
@@ -231,7 +234,9 @@ impl Managed {
         end.enter(Standing::Over, None);
         self.events.retain(|(to, _)| *to != index);
         if index == self.callee() {
-            (self.backlog, self.reception) = (None, Reception::Lost);
+            let was_full =
+                matches!(self.reception, Reception::Full | Reception::Lost { was_full: true });
+            (self.backlog, self.reception) = (None, Reception::Lost { was_full });
         }
         self.note_faults();
     }

@@ -81,6 +81,12 @@ fn i14_an_overflow_that_cannot_be_does_not_keep_a_pair_from_its_end() {
     assert_eq!(violation(&Scenario::new(49_872)).map(|found| found.to_string()), None);
 }
 
+/// A REJ was on its way when the process that had sent it ended.
+#[test]
+fn i15_what_a_process_has_said_before_it_ended_is_explained() {
+    assert_eq!(violation(&Scenario::new(52_289)).map(|found| found.to_string()), None);
+}
+
 #[test]
 fn i13_a_seed_gives_the_same_packets_each_time() {
     for seed in 0..10 {

@@ -146,7 +146,7 @@ impl CmTurn<'_> {
 
     fn prepare_listener(&mut self, managed: &mut Managed, turn: &mut Turn<'_>) -> Check {
         let wanted = match managed.reception {
-            Reception::Absent | Reception::Lost | Reception::Late { .. } => None,
+            Reception::Absent | Reception::Lost { .. } | Reception::Late { .. } => None,
             Reception::Full => Some(0),
             _ => Some(
                 managed

@@ -192,9 +192,11 @@ impl CmTurn<'_> {
         let is_explained = match reason {
             RejReason::CONSUMER => managed.has_rejected || !is_calm,
             RejReason::INVALID_SERVICE_ID => {
-                matches!(managed.reception, Reception::Absent | Reception::Lost)
+                matches!(managed.reception, Reception::Absent | Reception::Lost { .. })
             }
-            RejReason::NO_RESOURCES => managed.reception == Reception::Full,
+            RejReason::NO_RESOURCES => {
+                matches!(managed.reception, Reception::Full | Reception::Lost { was_full: true })
+            }
             // The called end has given up meanwhile.
             RejReason::STALE_CONNECTION => !is_calm,
             _ => false,
