@@ -45,6 +45,24 @@ fn r57_the_ack_of_a_duplicate_says_nothing_of_a_read_or_an_atomic_behind_it() {
     assert_eq!(pair.reply(&write), acknowledge(EPSN + 6, ACK));
 }
 
+/// The answer between two ACKs is not sent when its requester must have it already.
+#[test]
+fn r49_acks_around_an_answer_that_nobody_waits_for_any_more_are_one() {
+    let mut pair = Pair::new(Setup { rd_atomic: 1, ..Setup::default() });
+    let (va, rkey) = pair.target(0);
+    let write = Forged::write(EPSN, va, rkey, b"once");
+    let read = Forged::read(EPSN + 1, va, rkey, 100);
+    pair.hit(&write);
+    pair.hit(&read);
+    for request in [write, read, Forged::write(EPSN + 2, va, rkey, b"more")] {
+        pair.give(&request);
+    }
+    // One at a time may be outstanding: who asks for this has the answer to the READ.
+    let answers = pair.hit(&Forged::fetch_add(EPSN + 3, va, rkey, 1));
+    let is: Vec<_> = answers.iter().map(|answer| (answer.name(), answer.psn)).collect();
+    assert_eq!(is, [("RC_ACKNOWLEDGE", EPSN + 2), ("RC_ATOMIC_ACKNOWLEDGE", EPSN + 3)]);
+}
+
 #[test]
 fn r58_a_duplicate_read_is_executed_again_from_current_memory() {
     let mut pair = Pair::rc();

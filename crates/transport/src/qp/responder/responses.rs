@@ -82,6 +82,11 @@ impl Response {
     fn is_ack(&self) -> bool {
         matches!(self, Response::Ack { .. })
     }
+
+    /// The one of two ACKs or NAKs, of which `newer` comes directly behind this one, that says what both say.
+    fn joined_with(self, newer: Response) -> Response {
+        if newer.psn().since(self.psn()) >= 0 { newer } else { self }
+    }
 }
 
 /// The answers that wait to be sent, in PSN order.
@@ -211,9 +216,7 @@ impl Responses {
     /// the two is sent.
     pub(super) fn queue_ack(&mut self, ack: Response) -> bool {
         if let Some(last) = self.queue.back_mut().filter(|last| last.is_ack()) {
-            if ack.psn().since(last.psn()) >= 0 {
-                *last = ack;
-            }
+            *last = last.joined_with(ack);
             return true;
         }
         if self.queue.len() < limits::RESPONSE_QUEUE {
@@ -259,9 +262,17 @@ impl Responses {
         self.queue.insert(at.unwrap_or(self.queue.len()), answer);
     }
 
-    /// Drops the answer to the request with this PSN, which can be given no more.
+    /// Drops the answer to the request with this PSN, which can be given no more. Of ACKs before and behind it, one is
+    /// left.
     pub(super) fn drop_answer(&mut self, key: Psn) {
         self.queue.retain(|answer| answer.is_ack() || key_of(answer) != key);
+        for index in (1..self.queue.len()).rev() {
+            let (older, newer) = (self.queue[index - 1], self.queue[index]);
+            if older.is_ack() && newer.is_ack() {
+                self.queue[index - 1] = older.joined_with(newer);
+                self.queue.remove(index);
+            }
+        }
     }
 }
 
