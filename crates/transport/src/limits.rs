@@ -88,6 +88,8 @@ pub const PEER_DISCARDS_NS: u64 = 10_000_000_000;
 /// A READ work request is sent as READ REQUESTs of at most this many bytes, because nothing but the
 /// request size limits the burst that a responder sends back.
 pub const READ_SPLIT_BYTES: u64 = SHORT_PATH_WINDOW_BYTES / 2;
+/// READ REQUESTs may ask for more than the window of a short path while that is full: for this share of it (as a divisor).
+pub const READ_AHEAD_SHARE: u32 = 2;
 /// On a long path a READ REQUEST asks for at most so many times that much, where few are allowed at a time.
 pub const READ_SPLITS_AT_ONCE: u32 = 16;
 /// An ACK is asked for at least once per this fraction of the window (R82), that of a short path if it is larger: as much

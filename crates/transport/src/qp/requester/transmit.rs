@@ -13,6 +13,7 @@ use super::{ReadSlot, Requester};
 use crate::attr::QpType;
 use crate::cause::Cause;
 use crate::context::{Context, Transmit};
+use crate::limits;
 use crate::qp::config::QpConfig;
 use crate::qp_state::QpState;
 use crate::time::Instant;
@@ -162,7 +163,10 @@ impl Requester {
         let want = split.min(wqe.psns_needed(config.mtu()));
         let widest = CongestionWindow::of_short_path(config.mtu_shift());
         let alone = self.reads.is_empty();
-        self.window.has_room(outstanding, want) || alone && outstanding + want <= widest
+        // A request is on its way for as long as its first response: it leaves before the others have all been answered.
+        let ahead = widest + widest / limits::READ_AHEAD_SHARE;
+        let early = self.window.packets() >= widest && outstanding + want <= ahead;
+        early || self.window.has_room(outstanding, want) || alone && outstanding + want <= widest
     }
 
     /// Bookkeeping behind a packet of the request at `index`.
