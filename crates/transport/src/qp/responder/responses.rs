@@ -82,11 +82,6 @@ impl Response {
     fn is_ack(&self) -> bool {
         matches!(self, Response::Ack { .. })
     }
-
-    /// The one of two ACKs or NAKs, of which `newer` comes directly behind this one, that says what both say.
-    fn joined_with(self, newer: Response) -> Response {
-        if newer.psn().since(self.psn()) >= 0 { newer } else { self }
-    }
 }
 
 /// The answers that wait to be sent, in PSN order.
@@ -216,7 +211,9 @@ impl Responses {
     /// the two is sent.
     pub(super) fn queue_ack(&mut self, ack: Response) -> bool {
         if let Some(last) = self.queue.back_mut().filter(|last| last.is_ack()) {
-            *last = last.joined_with(ack);
+            if ack.psn().since(last.psn()) >= 0 {
+                *last = ack;
+            }
             return true;
         }
         if self.queue.len() < limits::RESPONSE_QUEUE {
@@ -269,8 +266,9 @@ impl Responses {
         for index in (1..self.queue.len()).rev() {
             let (older, newer) = (self.queue[index - 1], self.queue[index]);
             if older.is_ack() && newer.is_ack() {
-                self.queue[index - 1] = older.joined_with(newer);
-                self.queue.remove(index);
+                // As where an ACK is queued behind another: the one with the later PSN says what both say.
+                let later = newer.psn().since(older.psn()) >= 0;
+                self.queue.remove(if later { index - 1 } else { index });
             }
         }
     }
