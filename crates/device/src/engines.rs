@@ -11,6 +11,7 @@ use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
 
 pub(crate) use shared::{EngineGuard, Shared};
 use uroce_cm::CommId;
+use uroce_memory::mutation::mutated;
 use uroce_wire::{Qpn, Slot};
 
 use crate::engine::{CrossEngineOp, Engine, engine_of_object};
@@ -169,7 +170,9 @@ impl Several {
                 self.of_qp(qpn).lock().with_gsi(|_, cx| cx.await_comm_est(qpn, None));
             }
             CrossEngineOp::EndLink { qpn, then } => {
-                self.of_qp(qpn).lock().with_gsi(|_, cx| cx.end_link(qpn));
+                if !mutated("link-elsewhere-stays") {
+                    self.of_qp(qpn).lock().with_gsi(|_, cx| cx.end_link(qpn));
+                }
                 if let Some((id, kind)) = then {
                     self.of_connection(id).lock().gsi.tell(id, kind);
                 }

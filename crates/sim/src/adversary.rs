@@ -6,8 +6,8 @@ use uroce_datapath::Route;
 use uroce_wire::{Opcode, PayloadRule, Qpn, Service};
 
 use crate::monitor::{NodeQpn, icrc_of};
-use crate::port::SimPacket;
 use crate::random::Random;
+use crate::sim_packet::SimPacket;
 
 /// The Q_Key of QP 1, which everybody knows.
 const GSI_QKEY: u32 = 0x8001_0000;

@@ -99,7 +99,7 @@ fn names() -> impl Iterator<Item = &'static str> {
 }
 
 /// What applications and the network do, as it is counted.
-const EVENTS: [&str; 15] = [
+const EVENTS: [&str; 17] = [
     "a completion queue of sends that overflows",
     "a completion queue of receives that overflows",
     "a process that ends without a word",
@@ -112,6 +112,8 @@ const EVENTS: [&str; 15] = [
     "a region that is deregistered at work",
     "completion queues that are resized at work",
     "a packet that is forged",
+    "datapath_rx_forwarded",
+    "datapath_rx_adopted",
     "packets that faults dropped",
     "packets that faults altered or delayed",
     "packets that met a link that is down",

@@ -29,6 +29,8 @@ pub(crate) const GRH: usize = 40;
 /// What an end has on a NIC of ours.
 #[derive(Debug, Clone, Copy)]
 struct Objects {
+    /// The engine of its queues, by its number.
+    engine: u32,
     pd: PdId,
     send_cq: CqId,
     recv_cq: CqId,
@@ -90,7 +92,7 @@ impl End {
     pub(crate) fn new(node: usize, nic: &Nic, plan: &PairPlan, random: &mut Random) -> End {
         let nic = nic.clone();
         let own = match &nic {
-            Nic::Uroce(device) => Some(Objects::new(device, plan)),
+            Nic::Uroce(device) => Some(Objects::new(device, plan, random)),
             Nic::Rxe(_) => None,
         };
         let xrc = own.filter(|_| plan.service.is_xrc());
@@ -132,7 +134,7 @@ impl End {
     }
 
     fn create_qp(&self, plan: &PairPlan) -> Qpn {
-        let Some(Objects { pd, send_cq, recv_cq }) = self.own else {
+        let Some(Objects { pd, send_cq, recv_cq, .. }) = self.own else {
             return self.create_rxe_qp();
         };
         let request = QpRequest {
@@ -448,17 +450,24 @@ impl End {
 }
 
 impl Objects {
-    fn new(device: &Device, plan: &PairPlan) -> Objects {
+    fn new(device: &Device, plan: &PairPlan, random: &mut Random) -> Objects {
         let pd = device.memory().alloc_pd().expect("a protection domain");
-        let create_cq = || device.create_cq(entries(plan), None, 0).expect("a CQ");
-        Objects { pd, send_cq: create_cq(), recv_cq: create_cq() }
+        let engine = match device.attr().num_comp_vectors {
+            1 => 0,
+            engines => random.below(engines as usize) as u32,
+        };
+        let create_cq = || device.create_cq_on(engine, entries(plan), None, 0).expect("a CQ");
+        Objects { engine, pd, send_cq: create_cq(), recv_cq: create_cq() }
     }
 
     /// The shared receive queue, if receives come from one.
     fn create_srq(&self, device: &Device, xrc: Option<&XrcPart>, plan: &PairPlan) -> Option<SrqId> {
         match xrc {
             Some(xrc) => Some(xrc.create_srq(device, self.pd, self.recv_cq, &srq_attr(plan))),
-            None => plan.shared_receives.then(|| create_srq(device, self.pd, plan)),
+            None => plan.shared_receives.then(|| {
+                let srq = device.create_srq_on(self.engine, self.pd, &srq_attr(plan));
+                srq.expect("an SRQ")
+            }),
         }
     }
 
@@ -481,10 +490,6 @@ fn draw_receive_mistake(plan: &PairPlan, random: &mut Random) -> Option<ReceiveM
         return None;
     }
     Some(random.pick(&[ReceiveMistake::Short, ReceiveMistake::LocalKey]))
-}
-
-fn create_srq(device: &Device, pd: PdId, plan: &PairPlan) -> SrqId {
-    device.create_srq(pd, &srq_attr(plan)).expect("an SRQ")
 }
 
 fn srq_attr(plan: &PairPlan) -> SrqAttr {

@@ -22,8 +22,7 @@ use self::qpn_hash::QpnHash;
 use self::requests::RequestMonitor;
 use self::responses::ResponseMonitor;
 use crate::coverage::Coverage;
-use crate::network::ArrivedPacket;
-use crate::port::SimPacket;
+use crate::sim_packet::{ArrivedPacket, SimPacket};
 use crate::violation::{Check, Invariant, ensure};
 
 /// A queue pair, by its node and its number.

@@ -9,22 +9,11 @@ use uroce_fault::{Direction, FaultInjector, PacketMeta, Plan, Verdict};
 use uroce_wire::Flow;
 
 use crate::buffers::PacketBuffers;
-use crate::port::SimPacket;
 use crate::scenario::{Outage, Scenario};
+use crate::sim_packet::{ArrivedPacket, SimPacket};
 
 /// Nanoseconds between the arrivals of two packets at one NIC: 100 Gb/s with 1 KiB packets.
 const SPACING_NS: u64 = 90;
-
-/// A packet that has arrived at a NIC.
-#[derive(Debug)]
-pub(crate) struct ArrivedPacket {
-    /// Who has sent it, whatever its source address.
-    pub(crate) from: usize,
-    pub(crate) to: usize,
-    pub(crate) packet: SimPacket,
-    /// No fault rule has held or altered it.
-    pub(crate) is_intact: bool,
-}
 
 /// Packets on their way, in the order in which they arrive.
 #[derive(Debug, Default)]

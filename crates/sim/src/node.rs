@@ -5,12 +5,14 @@ use std::collections::VecDeque;
 use std::net::{IpAddr, Ipv4Addr, Ipv6Addr, SocketAddr};
 use std::rc::Rc;
 
+use uroce_datapath::{ChannelDatapath, Datapath};
 use uroce_device::{Device, DeviceConfig, VirtualClock};
 
 use crate::buffers::PacketBuffers;
 use crate::coverage::Coverage;
+use crate::intake::IntakeDatapath;
 use crate::nic::Nic;
-use crate::port::{PortHandle, SimDatapath, SimPacket};
+use crate::port::{PortEvent, PortHandle, SimDatapath};
 use crate::random::Random;
 use crate::rxe::RxeNode;
 use crate::scenario::Scenario;
@@ -34,7 +36,7 @@ impl Node {
         buffers: &PacketBuffers,
     ) -> Node {
         let address = address_of(scenario, index);
-        let port = PortHandle::default();
+        let port = PortHandle::new(scenario.engines_of(index));
         let nic = if index + scenario.models < scenario.nodes {
             Nic::Uroce(open(
                 scenario,
@@ -64,13 +66,15 @@ impl Node {
         self.deadline_ns = None;
     }
 
-    /// Lets the NIC take in what has arrived, serve its timers and send. Moves what it has sent into `sent`, and
+    /// Lets the NIC take in what has arrived, serve its timers and send. Moves what it has done into `events`, and
     /// returns how many packets it has not taken yet.
-    pub(crate) fn drive(&self, now_ns: u64, sent: &mut VecDeque<SimPacket>) -> usize {
+    pub(crate) fn drive(&self, now_ns: u64, events: &mut VecDeque<PortEvent>) -> usize {
         match &self.nic {
             Nic::Uroce(device) => {
-                device.drive();
-                self.port.take_sent(sent)
+                let is_busy = device.drive();
+                // An engine has handed something over to one that had its turn before.
+                let hands_over = self.port.engines() > 1 && (device.drive() || is_busy);
+                self.port.take_events(events) + usize::from(hands_over)
             }
             Nic::Rxe(node) => {
                 let mut node = node.borrow_mut();
@@ -78,7 +82,7 @@ impl Node {
                     node.handle_packet(now_ns, &packet);
                 }
                 node.drive(now_ns);
-                node.take_sent(sent);
+                events.extend(node.take_sent().map(PortEvent::Sent));
                 0
             }
         }
@@ -138,12 +142,8 @@ fn open(
     buffers: &PacketBuffers,
 ) -> Device {
     let local = SocketAddr::new(address, uroce_device::ROCE_PORT);
-    let datapath = SimDatapath::new(
-        local,
-        scenario.mtu_of(index).bytes() + 200,
-        port.clone(),
-        buffers.clone(),
-    );
+    let mtu = scenario.mtu_of(index).bytes() + 200;
+    let datapath = |engine| SimDatapath::new(local, mtu, (port.clone(), engine), buffers.clone());
     let mut keys = [0; 32];
     Random::new(scenario.seed, stream).fill(&mut keys);
     let config = DeviceConfig {
@@ -154,5 +154,18 @@ fn open(
         clock: Some(clock.clone()),
         ..DeviceConfig::new(address)
     };
-    Device::open_on(&config, Box::new(datapath)).expect("nothing is asked of the host")
+    let datapaths = for_engines((0..port.engines()).map(datapath).collect(), port);
+    Device::open_on(&config, datapaths).expect("nothing is asked of the host")
+}
+
+/// The datapaths of the engines of one NIC: several hand over to each other what is not theirs, as those of the
+/// datapaths that ship do.
+fn for_engines(mut inners: Vec<SimDatapath>, port: &PortHandle) -> Vec<Box<dyn Datapath>> {
+    if inners.len() == 1 {
+        return vec![Box::new(inners.remove(0))];
+    }
+    let shares = ChannelDatapath::connect(inners, uroce_device::gsi_redirect);
+    let shares = shares.expect("descriptors").into_iter();
+    let intake = |share| IntakeDatapath::new(share, port.clone());
+    shares.map(|share| Box::new(intake(share)) as Box<dyn Datapath>).collect()
 }

@@ -4,7 +4,7 @@ use std::collections::VecDeque;
 use std::io;
 use std::net::{IpAddr, SocketAddr};
 use std::os::fd::OwnedFd;
-use std::sync::{Arc, Mutex, MutexGuard};
+use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
 
 use uroce_datapath::{
     Caps, Datapath, DatapathStats, Flush, IcrcCaps, IcrcRx, IcrcTx, IpId, PACKET_ROOM, Route,
@@ -12,65 +12,117 @@ use uroce_datapath::{
 };
 
 use crate::buffers::PacketBuffers;
+use crate::engine_plan::EnginePlan;
+use crate::sim_packet::{ArrivedPacket, SimPacket};
 
-/// A UDP payload with its addresses.
-#[derive(Debug, Clone)]
-pub(crate) struct SimPacket {
-    pub(crate) route: Route,
-    /// BTH to ICRC.
-    pub(crate) bytes: Vec<u8>,
+/// What a NIC has done.
+#[derive(Debug)]
+pub(crate) enum PortEvent {
+    Sent(SimPacket),
+    /// One of several engines has taken in a packet, which another one may have handed over.
+    TookIn(ArrivedPacket),
+}
+
+/// What has arrived for each engine.
+#[derive(Debug)]
+struct ArrivalQueues {
+    queues: Vec<VecDeque<SimPacket>>,
+    /// `None`: there is one engine.
+    plan: Option<EnginePlan>,
 }
 
 #[derive(Debug, Default)]
-struct Queues {
-    arrived: VecDeque<SimPacket>,
-    sent: VecDeque<SimPacket>,
+struct Log {
+    events: VecDeque<PortEvent>,
+    /// Packets that have arrived, and that none of several engines has taken in.
+    outstanding: VecDeque<ArrivedPacket>,
 }
 
-/// The network's end of a [`SimDatapath`].
-#[derive(Debug, Clone, Default)]
-pub(crate) struct PortHandle(Arc<Mutex<Queues>>);
+#[derive(Debug)]
+struct Port {
+    arrivals: Mutex<ArrivalQueues>,
+    log: Mutex<Log>,
+}
+
+/// The network's end of the [`SimDatapath`]s of a NIC.
+#[derive(Debug, Clone)]
+pub(crate) struct PortHandle(Arc<Port>);
 
 impl PortHandle {
-    fn lock(&self) -> MutexGuard<'_, Queues> {
-        self.0.lock().unwrap_or_else(std::sync::PoisonError::into_inner)
+    /// The port of a NIC with one engine, or with several.
+    pub(crate) fn new(plan: Option<EnginePlan>) -> PortHandle {
+        let queues = vec![VecDeque::new(); plan.map_or(1, |plan| plan.engines)];
+        let arrivals = Mutex::new(ArrivalQueues { queues, plan });
+        PortHandle(Arc::new(Port { arrivals, log: Mutex::default() }))
     }
 
-    /// Hands a packet to the NIC.
+    fn arrivals(&self) -> MutexGuard<'_, ArrivalQueues> {
+        self.0.arrivals.lock().unwrap_or_else(PoisonError::into_inner)
+    }
+
+    fn log(&self) -> MutexGuard<'_, Log> {
+        self.0.log.lock().unwrap_or_else(PoisonError::into_inner)
+    }
+
+    /// How many engines its NIC has.
+    pub(crate) fn engines(&self) -> usize {
+        self.arrivals().queues.len()
+    }
+
+    /// Hands a packet to an engine of the NIC.
     pub(crate) fn deliver(&self, packet: SimPacket) {
-        self.lock().arrived.push_back(packet);
+        let mut arrivals = self.arrivals();
+        let engine = arrivals.plan.map_or(0, |plan| plan.engine_for(&packet));
+        arrivals.queues[engine].push_back(packet);
     }
 
-    /// Moves what the NIC has sent into `sent`, which is empty. Returns how many packets it has not taken yet.
-    pub(crate) fn take_sent(&self, sent: &mut VecDeque<SimPacket>) -> usize {
-        let mut queues = self.lock();
-        std::mem::swap(&mut queues.sent, sent);
-        queues.arrived.len()
+    /// As [`deliver`](Self::deliver). There will be a [`PortEvent`] when an engine takes the packet in.
+    pub(crate) fn deliver_noted(&self, arrival: ArrivedPacket) {
+        self.deliver(arrival.packet.clone());
+        self.log().outstanding.push_back(arrival);
     }
 
-    /// The oldest packet that the NIC has not taken.
+    /// Engines have taken packets in.
+    pub(crate) fn note_taken(&self, packets: impl Iterator<Item = Vec<u8>>) {
+        let mut log = self.log();
+        for bytes in packets {
+            let is_it = |arrival: &ArrivedPacket| arrival.packet.bytes == bytes;
+            // One that several engines get is taken in once.
+            let Some(place) = log.outstanding.iter().position(is_it) else { continue };
+            let taken = log.outstanding.remove(place);
+            log.events.extend(taken.map(PortEvent::TookIn));
+        }
+    }
+
+    /// Moves what the NIC has done into `events`, which is empty. Returns how many packets it has not taken yet.
+    pub(crate) fn take_events(&self, events: &mut VecDeque<PortEvent>) -> usize {
+        std::mem::swap(&mut self.log().events, events);
+        self.arrivals().queues.iter().map(VecDeque::len).sum()
+    }
+
+    /// The oldest packet that the NIC, which has one engine, has not taken.
     pub(crate) fn take_arrived(&self) -> Option<SimPacket> {
-        self.lock().arrived.pop_front()
+        self.arrivals().queues[0].pop_front()
     }
 
     /// Forgets what is on its way to the NIC or from it.
     pub(crate) fn clear(&self) {
-        let mut queues = self.lock();
-        queues.arrived.clear();
-        queues.sent.clear();
+        self.arrivals().queues.iter_mut().for_each(VecDeque::clear);
+        *self.log() = Log::default();
     }
 
-    /// True if the NIC has sent a packet that was not taken yet.
-    pub(crate) fn has_sent(&self) -> bool {
-        !self.lock().sent.is_empty()
+    /// True if the NIC has done something that was not taken yet.
+    pub(crate) fn has_acted(&self) -> bool {
+        !self.log().events.is_empty()
     }
 }
 
-/// A datapath that keeps what is sent until the simulation takes it.
+/// The datapath of an engine. It keeps what is sent until the simulation takes it.
 pub(crate) struct SimDatapath {
     local: SocketAddr,
     caps: Caps,
     port: PortHandle,
+    engine: usize,
     buffers: PacketBuffers,
     space: Vec<u8>,
     committed: usize,
@@ -81,7 +133,7 @@ impl SimDatapath {
     pub(crate) fn new(
         local: SocketAddr,
         mtu: usize,
-        port: PortHandle,
+        (port, engine): (PortHandle, usize),
         buffers: PacketBuffers,
     ) -> SimDatapath {
         let caps = Caps {
@@ -99,6 +151,7 @@ impl SimDatapath {
             local,
             caps,
             port,
+            engine,
             buffers,
             space: vec![0; PACKET_ROOM],
             committed: 0,
@@ -128,7 +181,7 @@ impl Datapath for SimDatapath {
         let packet = &mut self.space[..len];
         seal(0, packet);
         let bytes = self.buffers.copy_of(packet);
-        self.port.lock().sent.push_back(SimPacket { route: *route, bytes });
+        self.port.log().events.push_back(PortEvent::Sent(SimPacket { route: *route, bytes }));
         self.committed += 1;
         self.stats.tx_packets += 1;
         self.stats.tx_bytes += len as u64;
@@ -142,9 +195,9 @@ impl Datapath for SimDatapath {
     fn recv(&mut self, limit: usize, sink: &mut dyn FnMut(RxPacket<'_>)) -> io::Result<usize> {
         let mut count = 0;
         // Nobody else wants the lock: a simulation has one thread.
-        let mut queues = self.port.lock();
+        let mut arrivals = self.port.arrivals();
         while count < limit {
-            let Some(packet) = queues.arrived.pop_front() else { break };
+            let Some(packet) = arrivals.queues[self.engine].pop_front() else { break };
             count += 1;
             self.stats.rx_packets += 1;
             self.stats.rx_bytes += packet.bytes.len() as u64;
@@ -164,8 +217,9 @@ impl Datapath for SimDatapath {
         Ok(count)
     }
 
+    /// Nobody waits for packets: what several engines wait for is asked of each of them all the same.
     fn waiter(&self) -> io::Result<OwnedFd> {
-        Err(io::ErrorKind::Unsupported.into())
+        io::pipe().map(|(reader, _)| reader.into())
     }
 
     fn join(&mut self, _group: IpAddr) -> io::Result<()> {

@@ -22,7 +22,7 @@ pub(crate) use self::memory::RxeMemory;
 use self::requester::RxeRequester;
 use self::responder::{RxeReceive, RxeResponder};
 use crate::monitor::{has_good_icrc, icrc_of};
-use crate::port::SimPacket;
+use crate::sim_packet::SimPacket;
 
 /// Nanoseconds from tick to tick of its timers.
 pub(crate) const TICK_NS: u64 = 4_000_000;
@@ -335,8 +335,8 @@ impl RxeNode {
     }
 
     /// The packets that it has sent, oldest first.
-    pub(crate) fn take_sent(&mut self, sent: &mut VecDeque<SimPacket>) {
-        std::mem::swap(&mut self.sent, sent);
+    pub(crate) fn take_sent(&mut self) -> impl Iterator<Item = SimPacket> {
+        self.sent.drain(..)
     }
 
     /// Gives packets of a queue pair their ICRCs.

@@ -6,6 +6,7 @@ use uroce_device::transport::{QpCaps, QpType};
 use uroce_device::wire::{Mtu, ack_timeout_ns, rnr_timer_ns};
 
 use crate::cm_plan::CmPlan;
+use crate::engine_plan::EnginePlan;
 use crate::random::Random;
 use crate::rxe::TICK_NS;
 
@@ -161,6 +162,8 @@ pub struct Scenario {
     pub models: usize,
     /// Largest path MTU of nodes whose port carries less than 4096 bytes.
     pub mtus: Vec<(usize, Mtu)>,
+    /// NICs of ours with several engines.
+    pub engines: Vec<EnginePlan>,
     /// They have IPv6 addresses, not IPv4 ones.
     pub is_ipv6: bool,
     /// Latency from NIC to NIC in nanoseconds.
@@ -187,6 +190,8 @@ pub(crate) const LONGEST_DELAY_NS: u64 = 25_000_000;
 const CM_RNR_TIMER: u8 = 12;
 /// The stream of random numbers of what was added to the scenarios later: what was drawn before stays as it was.
 const ADDED: u64 = 1 << 48;
+/// The stream of random numbers of NICs with several engines.
+const ENGINES: u64 = 1 << 49;
 
 impl Scenario {
     /// Time after which no packet of a queue pair is on its way any more.
@@ -210,6 +215,12 @@ impl Scenario {
     pub(crate) fn mtu_of(&self, node: usize) -> Mtu {
         let known = self.mtus.iter().find(|(index, _)| *index == node);
         known.map_or(Mtu::M4096, |(_, mtu)| *mtu)
+    }
+
+    /// The engines of a node's NIC; `None` if there is one.
+    pub(crate) fn engines_of(&self, node: usize) -> Option<EnginePlan> {
+        let is_ours = node + self.models < self.nodes;
+        self.engines.iter().find(|plan| plan.node == node && is_ours).copied()
     }
 
     /// True if the network never loses, alters or delays a packet.
@@ -248,8 +259,10 @@ impl Scenario {
             pairs,
             mtus: vec![],
             crashes: vec![],
+            engines: vec![],
         };
         scenario.add(&mut Random::new(seed, ADDED));
+        scenario.add_engines(&mut Random::new(seed, ENGINES));
         scenario
     }
 
@@ -278,6 +291,16 @@ impl Scenario {
             if random.chance(30) {
                 self.outages.push(long_outage(self.nodes, random));
             }
+        }
+    }
+}
+
+impl Scenario {
+    fn add_engines(&mut self, random: &mut Random) {
+        if random.chance(20) {
+            let ours = 0..self.nodes - self.models;
+            let several = ours.filter(|_| random.chance(60)).collect::<Vec<_>>();
+            self.engines = several.into_iter().map(|node| EnginePlan::draw(node, random)).collect();
         }
     }
 }
@@ -414,6 +437,9 @@ impl fmt::Display for Scenario {
         writeln!(f, "  faults: {}", if faults.is_empty() { "none" } else { faults })?;
         for (node, mtu) in &self.mtus {
             writeln!(f, "  the port of node {node} carries {mtu} bytes")?;
+        }
+        for plan in &self.engines {
+            writeln!(f, "  {plan}")?;
         }
         for Outage { node, from_ns, until_ns } in outages {
             writeln!(f, "  node {node} has no link from {from_ns} to {until_ns} ns")?;

@@ -1,7 +1,7 @@
 //! Smaller scenarios that fail in the same way.
 
 use crate::cm_plan::CmPlan;
-use crate::scenario::Scenario;
+use crate::scenario::{PairPlan, Scenario};
 use crate::violation::Violation;
 
 /// Simulations that are tried at most.
@@ -37,6 +37,18 @@ pub fn shrink(
         }
     }
 }
+
+/// Pairs that do less of what makes trouble.
+const LESS_TROUBLE: [fn(&mut PairPlan); 8] = [
+    |pair| pair.restarts = 0,
+    |pair| pair.overflows = 0,
+    |pair| pair.mistakes = 0,
+    |pair| pair.bad_receives = 0,
+    |pair| pair.withdrawals = 0,
+    |pair| pair.idle_turns = 0,
+    |pair| pair.shared_receives = false,
+    |pair| pair.signal_all = true,
+];
 
 /// Scenarios that are smaller by one step, the largest steps first.
 fn candidates(scenario: &Scenario) -> Vec<Scenario> {
@@ -78,6 +90,7 @@ fn candidates(scenario: &Scenario) -> Vec<Scenario> {
     add(&|smaller| smaller.models = 0);
     add(&|smaller| smaller.is_ipv6 = false);
     add(&|smaller| smaller.mtus.clear());
+    add(&|smaller| smaller.engines.clear());
     add(&|smaller| smaller.pairs.iter_mut().for_each(|pair| pair.cm = None));
     let cm = |change: fn(&mut CmPlan)| {
         move |smaller: &mut Scenario| {
@@ -88,14 +101,9 @@ fn candidates(scenario: &Scenario) -> Vec<Scenario> {
     add(&cm(|cm| cm.releases = 0));
     add(&cm(|cm| cm.decision_ns = 1_000));
     add(&|smaller| smaller.forged = smaller.forged.div_ceil(2));
-    add(&|smaller| smaller.pairs.iter_mut().for_each(|pair| pair.restarts = 0));
-    add(&|smaller| smaller.pairs.iter_mut().for_each(|pair| pair.overflows = 0));
-    add(&|smaller| smaller.pairs.iter_mut().for_each(|pair| pair.mistakes = 0));
-    add(&|smaller| smaller.pairs.iter_mut().for_each(|pair| pair.bad_receives = 0));
-    add(&|smaller| smaller.pairs.iter_mut().for_each(|pair| pair.withdrawals = 0));
-    add(&|smaller| smaller.pairs.iter_mut().for_each(|pair| pair.idle_turns = 0));
-    add(&|smaller| smaller.pairs.iter_mut().for_each(|pair| pair.shared_receives = false));
-    add(&|smaller| smaller.pairs.iter_mut().for_each(|pair| pair.signal_all = true));
+    for change in LESS_TROUBLE {
+        add(&|smaller| smaller.pairs.iter_mut().for_each(change));
+    }
     all
 }
 

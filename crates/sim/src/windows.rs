@@ -39,7 +39,11 @@ impl Windows {
     pub(crate) const ACCESS: Access =
         Access::REMOTE_WRITE.union(Access::REMOTE_READ).union(Access::REMOTE_ATOMIC);
 
+    /// Windows that can be bound; none if the device has several engines.
     pub(crate) fn new(device: &Device, pd: PdId) -> Windows {
+        if device.attr().limits.max_mw == 0 {
+            return Windows::default();
+        }
         let window = |_| {
             let mw = device.memory().alloc_mw(pd, MwType::Type2B).expect("a window");
             SimWindow { id: mw.id, rkey: mw.rkey, state: WindowState::Free, users: 0 }

@@ -11,15 +11,16 @@ use crate::adversary::{Adversary, AttackTarget, CmTarget, Forgery};
 use crate::buffers::PacketBuffers;
 use crate::coverage::Coverage;
 use crate::monitor::Monitor;
-use crate::network::{ArrivedPacket, Network};
+use crate::network::Network;
 use crate::nic::Nic;
 use crate::node::{Node, address_of};
 use crate::packet_event::{PacketEvent, Passage};
 use crate::pair::crash::Mishap;
 use crate::pair::{Pair, Turn};
-use crate::port::{PortHandle, SimPacket};
+use crate::port::{PortEvent, PortHandle};
 use crate::random::Random;
 use crate::scenario::{Crash, LONGEST_DELAY_NS, Mode, Outage, Scenario};
+use crate::sim_packet::{ArrivedPacket, SimPacket};
 use crate::trace::TraceHash;
 use crate::violation::{AtTime as _, Check, Invariant, Violation, ensure};
 
@@ -68,8 +69,8 @@ pub(crate) struct World<'a> {
     /// Processes that are to end, the last one first.
     crashes: Vec<Crash>,
     buffers: PacketBuffers,
-    /// What a node has just sent.
-    outbox: VecDeque<SimPacket>,
+    /// What a node has just done.
+    outbox: VecDeque<PortEvent>,
 }
 
 impl<'a> World<'a> {
@@ -251,7 +252,7 @@ impl<'a> World<'a> {
             let has_acted = self.pairs[index].take_has_acted();
             for node in nodes {
                 // To poll a completion queue is to poll the device, which may send.
-                if has_acted || self.nodes[node].port.has_sent() || !self.note_deadline(node) {
+                if has_acted || self.nodes[node].port.has_acted() || !self.note_deadline(node) {
                     self.settle(node)?;
                 }
             }
@@ -267,9 +268,17 @@ impl<'a> World<'a> {
         let mut sent = 0;
         for _ in 0..MAX_ITERATIONS {
             let waiting = self.nodes[index].drive(self.now_ns, &mut self.outbox);
-            sent += self.outbox.len();
-            while let Some(packet) = self.outbox.pop_front() {
-                self.send(index, packet).at(self.now_ns)?;
+            while let Some(event) = self.outbox.pop_front() {
+                match event {
+                    PortEvent::Sent(packet) => {
+                        sent += 1;
+                        self.send(index, packet).at(self.now_ns)?;
+                    }
+                    PortEvent::TookIn(arrival) => {
+                        self.monitor.handle_arrived(self.now_ns, &arrival);
+                        self.buffers.give_back(arrival.packet.bytes);
+                    }
+                }
             }
             ensure(sent <= MAX_PACKETS, Invariant::Bounds, || {
                 format!("node {index} sends {sent} packets at one moment")
@@ -314,12 +323,19 @@ impl<'a> World<'a> {
             Some(icrc) if arrival.is_intact => self.trace.add(u32::from_le_bytes(*icrc).into()),
             _ => self.trace.add_bytes(bytes),
         }
-        self.monitor.handle_arrived(self.now_ns, &arrival);
-        let ArrivedPacket { to, packet, .. } = arrival;
-        self.observe(Passage::Arrived { to }, &packet);
-        // Who is no NIC takes nothing in.
-        if let Some(node) = self.nodes.get(to) {
-            node.port.deliver(packet);
+        let to = arrival.to;
+        self.observe(Passage::Arrived { to }, &arrival.packet);
+        // What is for several engines has arrived when one of them takes it in.
+        let is_noted = arrival.from < self.nodes.len()
+            && self.nodes.get(to).is_some_and(|node| node.port.engines() > 1);
+        if !is_noted {
+            self.monitor.handle_arrived(self.now_ns, &arrival);
+        }
+        match self.nodes.get(to) {
+            Some(node) if is_noted => node.port.deliver_noted(arrival),
+            Some(node) => node.port.deliver(arrival.packet),
+            // Who is no NIC takes nothing in.
+            None => {}
         }
     }
 
@@ -412,7 +428,7 @@ fn check_silence(index: usize, device: &Device, port: &PortHandle, clock: &Virtu
         let Some(at_ns) = device.poll_timeout() else { return Ok(()) };
         clock.advance(Duration::from_nanos(at_ns).saturating_sub(clock.now()));
         device.drive();
-        ensure(!port.has_sent(), Invariant::Resources, || {
+        ensure(!port.has_acted(), Invariant::Resources, || {
             format!("node {index} sends at {at_ns} ns, although all is destroyed")
         })?;
     }

@@ -44,24 +44,29 @@ impl Device {
         assemble(&config, path)
     }
 
-    /// Opens a device on a datapath of the caller's, for simulations: with [`DeviceConfig::clock`] and
-    /// without threads, everything happens in the caller's calls. It calls [`Device::drive`] when packets
-    /// have arrived and at [`Device::poll_timeout`]. What `config` says of datapath and engines does not
-    /// count.
+    /// Opens a device on datapaths of the caller's, one for each engine, for simulations: with
+    /// [`DeviceConfig::clock`] and without threads, everything happens in the caller's calls. It calls
+    /// [`Device::drive`] when packets have arrived and at [`Device::poll_timeout`]. Several datapaths are
+    /// those of a [`ChannelDatapath`](uroce_datapath::ChannelDatapath), so that an engine gets what is for it.
+    /// What `config` says of datapath and engines does not count.
     ///
     /// # Errors
     /// [`OpenError`]; nothing stays behind.
+    ///
+    /// # Panics
+    /// Without a datapath.
     pub fn open_on(
         config: &DeviceConfig,
-        datapath: Box<dyn Datapath>,
+        datapaths: Vec<Box<dyn Datapath>>,
     ) -> Result<Device, OpenError> {
         check_address(config.address)?;
-        let mut interface = fabric_interface(config.address, datapath.caps().mtu);
+        let first = datapaths.first().expect("a device has an engine");
+        let mut interface = fabric_interface(config.address, first.caps().mtu);
         if let Some(name) = &config.name {
             interface.name.clone_from(name);
         }
         let note = "the datapath is that of the program which opened the device".to_owned();
-        let datapaths = vec![EngineDatapath::Other(datapath)];
+        let datapaths = datapaths.into_iter().map(EngineDatapath::Other).collect();
         assemble(config, Path { datapaths, interface, note })
     }
 }

@@ -9,7 +9,6 @@ pub(super) const REASONS: &[(&str, &[&str])] = &[
             "not_roce",
             "fragment",
             "ip_options",
-            "no_process",
             "queue_full",
             "tx_failed",
             "wrong_destination",

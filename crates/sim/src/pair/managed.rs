@@ -293,8 +293,10 @@ impl Managed {
         for (index, event) in std::mem::take(&mut self.events) {
             devices[index].cm().release(event.id);
         }
+        let cm = devices[self.callee()].cm();
         if self.backlog.take().is_some() {
-            devices[self.callee()].cm().unlisten(self.service).expect("it listens");
+            cm.unlisten(self.service).expect("it listens");
         }
+        cm.unbind(self.service);
     }
 }

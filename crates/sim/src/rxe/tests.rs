@@ -65,7 +65,7 @@ impl TwoModels {
             for from in 0..2 {
                 self.nodes[from].drive(self.now_ns);
                 let mut packets = VecDeque::new();
-                self.nodes[from].take_sent(&mut packets);
+                packets.extend(self.nodes[from].take_sent());
                 for packet in packets {
                     is_idle = false;
                     if !lost.contains(&self.sent) {
@@ -141,7 +141,7 @@ fn a_packet_behind_an_rnr_nak_draws_a_nak() {
     models.post(1, SendOp::Send, 300);
     models.nodes[0].drive(0);
     let mut packets = VecDeque::new();
-    models.nodes[0].take_sent(&mut packets);
+    packets.extend(models.nodes[0].take_sent());
     assert_eq!(packets.len(), 2);
     for packet in packets {
         models.nodes[1].handle_packet(0, &packet);

@@ -89,6 +89,7 @@ mutations_of_invariants! {
     r109_a_lost_rtu_is_not_repeated: "rtu-not-repeated", Sequence;
     a23_a_dreq_of_a_wrong_id_is_believed: "dreq-unchecked", Statuses;
     r115_depths_are_not_crossed: "depths-not-crossed", Sequence;
+    a_queue_pair_of_another_engine_outlives_its_connection: "link-elsewhere-stays", Statuses;
     r111_a_connection_ends_without_timewait: "timewait-skipped", Liveness;
     r66_an_overflow_is_not_told: "overflow-untold", Completions;
     i16_a_key_works_after_its_region_was_deregistered: "key-lives-on", Keys;

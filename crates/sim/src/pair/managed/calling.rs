@@ -165,6 +165,7 @@ impl CmTurn<'_> {
         if managed.backlog != wanted && managed.backlog.take().is_some() {
             cm.unlisten(managed.service).expect("it listens");
         }
+        cm.unbind(managed.service);
         if let (Some(backlog), None) = (wanted, managed.backlog) {
             self.listen(managed, backlog)?;
         }
@@ -173,6 +174,8 @@ impl CmTurn<'_> {
             Reception::Full => turn.coverage.count("a call to a listener whose backlog is full"),
             Reception::Late { .. } => {
                 let cm = self.pair.ends[managed.callee()].nic.device().cm();
+                let bound = cm.bind(managed.service);
+                bound.map_err(|error| (Invariant::Completions, format!("a bind: {error}")))?;
                 cm.expect_listener(managed.service);
             }
             _ => {}
