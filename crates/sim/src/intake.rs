@@ -35,7 +35,7 @@ impl Middleware for IntakeDatapath {
         let IntakeDatapath { inner, port, taken } = self;
         let count = uroce_datapath::Datapath::recv(inner, limit, &mut |rx| {
             taken.push(rx.payload.to_vec());
-            sink(rx);
+            sink(RxPacket { following: None, ..rx });
         })?;
         port.note_taken(taken.drain(..));
         Ok(count)

@@ -143,7 +143,10 @@ fn open(
 ) -> Device {
     let local = SocketAddr::new(address, uroce_device::ROCE_PORT);
     let mtu = scenario.mtu_of(index).bytes() + 200;
-    let datapath = |engine| SimDatapath::new(local, mtu, (port.clone(), engine), buffers.clone());
+    let datapath = |engine| {
+        let port = (port.clone(), engine);
+        SimDatapath::new(local, mtu, port, buffers.clone(), scenario.is_joined)
+    };
     let mut keys = [0; 32];
     Random::new(scenario.seed, stream).fill(&mut keys);
     let config = DeviceConfig {

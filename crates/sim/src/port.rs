@@ -126,6 +126,9 @@ pub(crate) struct SimDatapath {
     buffers: PacketBuffers,
     space: Vec<u8>,
     committed: usize,
+    /// Whether what arrives together is handed over as one buffer, and that buffer.
+    joins: bool,
+    joined: Vec<u8>,
     stats: DatapathStats,
 }
 
@@ -135,6 +138,7 @@ impl SimDatapath {
         mtu: usize,
         (port, engine): (PortHandle, usize),
         buffers: PacketBuffers,
+        joins: bool,
     ) -> SimDatapath {
         let caps = Caps {
             name: "simulation",
@@ -155,6 +159,8 @@ impl SimDatapath {
             buffers,
             space: vec![0; PACKET_ROOM],
             committed: 0,
+            joins,
+            joined: Vec::new(),
             stats: DatapathStats::default(),
         }
     }
@@ -196,23 +202,38 @@ impl Datapath for SimDatapath {
         let mut count = 0;
         // Nobody else wants the lock: a simulation has one thread.
         let mut arrivals = self.port.arrivals();
+        let queue = &mut arrivals.queues[self.engine];
         while count < limit {
-            let Some(packet) = arrivals.queues[self.engine].pop_front() else { break };
-            count += 1;
-            self.stats.rx_packets += 1;
-            self.stats.rx_bytes += packet.bytes.len() as u64;
-            sink(RxPacket {
-                src: packet.route.src,
-                dst: packet.route.dst,
-                traffic_class: packet.route.traffic_class,
-                hop_limit: packet.route.hop_limit.max(1),
-                ip_id: if packet.route.dst.is_ipv4() { IpId::Known(0) } else { IpId::NotPresent },
+            let Some(first) = queue.pop_front() else { break };
+            let size = first.bytes.len();
+            self.joined.clear();
+            let mut packets = 1;
+            while self.joins
+                && count + packets < limit
+                && let Some(next) =
+                    queue.pop_front_if(|next| next.route == first.route && next.bytes.len() == size)
+            {
+                if packets == 1 {
+                    self.joined.extend_from_slice(&first.bytes);
+                }
+                self.joined.extend_from_slice(&next.bytes);
+                self.buffers.give_back(next.bytes);
+                packets += 1;
+            }
+            let payload = if packets == 1 { &first.bytes[..] } else { &self.joined[..] };
+            let buffer = RxPacket {
+                src: first.route.src,
+                dst: first.route.dst,
+                traffic_class: first.route.traffic_class,
+                hop_limit: first.route.hop_limit.max(1),
+                ip_id: if first.route.dst.is_ipv4() { IpId::Known(0) } else { IpId::NotPresent },
                 icrc_checked: false,
                 following: None,
                 fate: None,
-                payload: &packet.bytes,
-            });
-            self.buffers.give_back(packet.bytes);
+                payload,
+            };
+            count += buffer.hand_over(size, &mut 0, packets, &mut self.stats, sink);
+            self.buffers.give_back(first.bytes);
         }
         Ok(count)
     }

@@ -178,6 +178,8 @@ pub struct Scenario {
     pub crashes: Vec<Crash>,
     /// Packets that a host forges which is no peer of anybody.
     pub forged: usize,
+    /// What arrives together, of one flow and one length, comes to a NIC as one buffer (GRO).
+    pub is_joined: bool,
     /// When faults end, in [`Mode::Liveness`].
     pub faults_end_ns: u64,
     /// Connections.
@@ -192,6 +194,8 @@ const CM_RNR_TIMER: u8 = 12;
 const ADDED: u64 = 1 << 48;
 /// The stream of random numbers of NICs with several engines.
 const ENGINES: u64 = 1 << 49;
+/// The stream of random numbers of packets that arrive as one buffer.
+const JOINED: u64 = 1 << 51;
 
 impl Scenario {
     /// Time after which no packet of a queue pair is on its way any more.
@@ -260,6 +264,7 @@ impl Scenario {
             mtus: vec![],
             crashes: vec![],
             engines: vec![],
+            is_joined: Random::new(seed, JOINED).chance(60),
         };
         scenario.add(&mut Random::new(seed, ADDED));
         scenario.add_engines(&mut Random::new(seed, ENGINES));
@@ -430,7 +435,8 @@ impl fmt::Display for Scenario {
         if *models > 0 {
             writeln!(f, "  nodes {} to {} are models of rxe", nodes - models, nodes - 1)?;
         }
-        writeln!(f, "  {family}, a NIC takes packets in every {interval} ns")?;
+        let joined = if self.is_joined { ", and what is alike as one buffer" } else { "" };
+        writeln!(f, "  {family}, a NIC takes packets in every {interval} ns{joined}")?;
         if *mode == Mode::Liveness {
             writeln!(f, "  faults end at {} ns", self.faults_end_ns)?;
         }

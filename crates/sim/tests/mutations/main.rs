@@ -57,6 +57,7 @@ mutations! {
     b38_a_fence_behind_an_unsignaled_local_operation_hangs: "fence-hangs",
     // Defects that this NIC could have.
     a_request_behind_a_second_gap_is_executed: "reorder-skips",
+    a_packet_in_a_buffer_with_others_is_taken_for_the_next_one: "joined-any-psn",
     a_tail_probe_counts_as_an_acknowledgement: "probe-acknowledges",
     a_message_without_ack_request_completes_when_it_is_sent: "unasked-completes",
     a_response_behind_a_missing_one_is_taken_for_two: "early-not-placed",
