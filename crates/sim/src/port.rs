@@ -208,11 +208,9 @@ impl Datapath for SimDatapath {
             let size = first.bytes.len();
             self.joined.clear();
             let mut packets = 1;
-            while self.joins
-                && count + packets < limit
-                && let Some(next) =
-                    queue.pop_front_if(|next| next.route == first.route && next.bytes.len() == size)
-            {
+            let is_alike = |next: &SimPacket| next.route == first.route && next.bytes.len() == size;
+            while self.joins && count + packets < limit && queue.front().is_some_and(is_alike) {
+                let Some(next) = queue.pop_front() else { break };
                 if packets == 1 {
                     self.joined.extend_from_slice(&first.bytes);
                 }
