@@ -99,7 +99,7 @@ fn names() -> impl Iterator<Item = &'static str> {
 }
 
 /// What applications and the network do, as it is counted.
-const EVENTS: [&str; 17] = [
+const EVENTS: [&str; 19] = [
     "a completion queue of sends that overflows",
     "a completion queue of receives that overflows",
     "a process that ends without a word",
@@ -111,6 +111,8 @@ const EVENTS: [&str; 17] = [
     "a queue pair that is destroyed at work",
     "a region that is deregistered at work",
     "completion queues that are resized at work",
+    "a window of type 1 that moves",
+    "bind of a window to no bytes",
     "a packet that is forged",
     "datapath_rx_forwarded",
     "datapath_rx_adopted",

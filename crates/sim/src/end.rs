@@ -20,7 +20,7 @@ use crate::nic::Nic;
 use crate::random::Random;
 use crate::request::{Message, Posted, PostedReceive, ReceiveMistake, SHORT};
 use crate::scenario::PairPlan;
-use crate::windows::Windows;
+use crate::windows::{WindowState, Windows};
 
 pub(crate) const QKEY: u32 = 0x1234_5678;
 /// Bytes in front of a datagram.
@@ -102,7 +102,9 @@ impl End {
         let slots = 2 * plan.caps.max_send_wr + plan.caps.max_recv_wr + 8;
         let owner = own.map(|own| (nic.device(), own.pd));
         let arena = Arena::new(owner, slots, random);
-        let windows = owner.map(|(device, pd)| Windows::new(device, pd)).unwrap_or_default();
+        let windows = owner
+            .map(|(device, pd)| Windows::new(device, pd, plan.type_1_windows()))
+            .unwrap_or_default();
         let mut end = End {
             node,
             nic,
@@ -368,6 +370,17 @@ impl End {
         self.stale_keys.push(rkey);
     }
 
+    /// A bind of one of our windows has completed, which leaves it in this state. Of one of type 1, the key before is
+    /// of no use any more, nor is the new one of a window that is not bound.
+    pub(crate) fn note_bound(&mut self, window: usize, state: WindowState) {
+        let is_type_1 = self.windows.is_type_1(window);
+        self.stale_keys.extend(Some(self.windows.rkey(window)).filter(|_| is_type_1));
+        self.windows.note_bound(window, state);
+        if state == WindowState::Free {
+            self.stale_keys.push(self.windows.rkey(window));
+        }
+    }
+
     /// Forgets what was posted and awaited.
     pub(crate) fn clear(&mut self) {
         self.sends.clear();
@@ -379,8 +392,7 @@ impl End {
         self.failed_receives.clear();
         self.stale_keys.clear();
         if let (Nic::Uroce(device), Some(own)) = (&self.nic, self.own) {
-            self.windows.destroy(device);
-            self.windows = Windows::new(device, own.pd);
+            self.windows.renew(device, own.pd);
         }
         (self.sent, self.acknowledged, self.received) = (0, 0, 0);
         self.arena.reset();

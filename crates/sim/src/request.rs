@@ -22,6 +22,8 @@ pub(crate) enum Work {
     Flush { offset: u32 },
     /// Bind of one of our windows.
     Bind { window: usize },
+    /// Bind of one of our windows of type 1 to no bytes.
+    Unbind { window: usize },
     /// Invalidation of one of our windows.
     Invalidate { window: usize },
     /// SEND that invalidates a window of the peer.
@@ -44,6 +46,7 @@ impl Work {
             Work::AtomicWrite { .. } => "ATOMIC_WRITE",
             Work::Flush { .. } => "FLUSH",
             Work::Bind { .. } => "bind of a window",
+            Work::Unbind { .. } => "bind of a window to no bytes",
             Work::Invalidate { .. } => "invalidation of a window",
             Work::SendInvalidate { .. } => "SEND with invalidate",
         }
@@ -67,7 +70,7 @@ impl Work {
             Work::CompareSwap { .. } => WcOpcode::CompSwap,
             Work::AtomicWrite { .. } => WcOpcode::AtomicWrite,
             Work::Flush { .. } => WcOpcode::Flush,
-            Work::Bind { .. } => WcOpcode::BindMw,
+            Work::Bind { .. } | Work::Unbind { .. } => WcOpcode::BindMw,
             Work::Invalidate { .. } => WcOpcode::LocalInv,
         }
     }
@@ -80,7 +83,7 @@ impl Work {
 
     /// True if it is done without a packet.
     pub(crate) fn is_local(&self) -> bool {
-        matches!(self, Work::Bind { .. } | Work::Invalidate { .. })
+        matches!(self, Work::Bind { .. } | Work::Unbind { .. } | Work::Invalidate { .. })
     }
 
     /// True if it needs no remote key.

@@ -9,6 +9,7 @@ use crate::cm_plan::CmPlan;
 use crate::engine_plan::EnginePlan;
 use crate::random::Random;
 use crate::rxe::TICK_NS;
+use crate::windows::WINDOWS;
 
 /// Whether faults end.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
@@ -86,6 +87,8 @@ pub struct PairPlan {
     pub bad_receives: usize,
     /// Of 1,000 WRITEs, those whose region is deregistered meanwhile.
     pub withdrawals: usize,
+    /// Windows of each end that are of type 1; the others are of type 2.
+    pub type_1: usize,
     /// Completion queues that overflow.
     pub overflows: usize,
     /// Percentage of turns in which an application leaves its completions where they are.
@@ -118,6 +121,11 @@ impl PairPlan {
         if self.cm.is_some() {
             (self.mtu, self.min_rnr_timer) = (mtu, CM_RNR_TIMER);
         }
+    }
+
+    /// Windows of each end that are of type 1: with XRC, all or none, since a target serves none of type 2.
+    pub(crate) fn type_1_windows(&self) -> usize {
+        if self.service.is_xrc() && self.type_1 > 0 { WINDOWS } else { self.type_1 }
     }
 
     /// The longest wait for a receive.
@@ -196,6 +204,8 @@ const ADDED: u64 = 1 << 48;
 const ENGINES: u64 = 1 << 49;
 /// The stream of random numbers of packets that arrive as one buffer.
 const JOINED: u64 = 1 << 51;
+/// The stream of random numbers of windows of type 1.
+const TYPE_1: u64 = 1 << 50;
 
 impl Scenario {
     /// Time after which no packet of a queue pair is on its way any more.
@@ -268,6 +278,7 @@ impl Scenario {
         };
         scenario.add(&mut Random::new(seed, ADDED));
         scenario.add_engines(&mut Random::new(seed, ENGINES));
+        scenario.add_windows(&mut Random::new(seed, TYPE_1));
         scenario
     }
 
@@ -306,6 +317,14 @@ impl Scenario {
             let ours = 0..self.nodes - self.models;
             let several = ours.filter(|_| random.chance(60)).collect::<Vec<_>>();
             self.engines = several.into_iter().map(|node| EnginePlan::draw(node, random)).collect();
+        }
+    }
+}
+
+impl Scenario {
+    fn add_windows(&mut self, random: &mut Random) {
+        if random.chance(30) {
+            self.pairs.iter_mut().for_each(|pair| pair.type_1 = random.below(WINDOWS + 1));
         }
     }
 }
@@ -352,6 +371,7 @@ fn pair(mode: Mode, [nodes, models]: [usize; 2], latency_ns: u64, random: &mut R
         mistakes,
         bad_receives: if random.chance(15) { random.range(1, 60) } else { 0 },
         withdrawals: if random.chance(20) { random.range(1, 100) } else { 0 },
+        type_1: 0,
         overflows: 0,
         idle_turns: if random.chance(20) { random.range(1, 80) } else { 0 },
         pause_ns: random.pick(&[1_000, 20_000, 200_000, 3_000_000]),
@@ -485,7 +505,8 @@ impl fmt::Display for PairPlan {
             self.mistakes, self.bad_receives
         )?;
         write!(f, "{} regions deregistered, {} restarts; ", self.withdrawals, self.restarts)?;
-        writeln!(f, "{} completion queues overflow", self.overflows)?;
+        write!(f, "{} completion queues overflow, ", self.overflows)?;
+        writeln!(f, "{} windows are of type 1", self.type_1_windows())?;
         write!(f, "    pauses up to {} ns, {} % idle turns", self.pause_ns, self.idle_turns)?;
         self.cm.as_ref().map_or(Ok(()), |cm| write!(f, "\n    {cm}"))
     }

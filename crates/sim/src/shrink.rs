@@ -39,13 +39,14 @@ pub fn shrink(
 }
 
 /// Pairs that do less of what makes trouble.
-const LESS_TROUBLE: [fn(&mut PairPlan); 8] = [
+const LESS_TROUBLE: [fn(&mut PairPlan); 9] = [
     |pair| pair.restarts = 0,
     |pair| pair.overflows = 0,
     |pair| pair.mistakes = 0,
     |pair| pair.bad_receives = 0,
     |pair| pair.withdrawals = 0,
     |pair| pair.idle_turns = 0,
+    |pair| pair.type_1 = 0,
     |pair| pair.shared_receives = false,
     |pair| pair.signal_all = true,
 ];

@@ -7,6 +7,7 @@ use crate::bind::{BindError, MwBind};
 use crate::id::{MwId, PdId};
 use crate::invalidate::{InvalidateError, check_invalidate};
 use crate::key::Rkey;
+use crate::mutation::mutated;
 use crate::pd::PdError;
 use crate::registration::{Registration, RegistrationKind, Requirer};
 use crate::window::{AllocMwError, DeallocMwError, Mw, MwType};
@@ -56,7 +57,9 @@ impl MemTable {
         let (mw_type, window) = self.registrations.mw(bind.mw.0).ok_or(BindError::UnknownMw)?;
         bind.check(mw_type, window)?;
         if bind.length == 0 {
-            self.registrations.unbind(bind.mw.0);
+            if !mutated("unbind-forgotten") {
+                self.registrations.unbind(bind.mw.0);
+            }
             return Ok(self.change_key(mw_type, bind));
         }
         let unknown = BindError::UnknownMr { lkey: bind.mr };

@@ -7,6 +7,7 @@ use crate::arena::{MAX_MESSAGE, SlotId};
 use crate::end::{CompletionsOf, GRH};
 use crate::request::{Message, Mistake, Posted, Work};
 use crate::violation::{Check, Invariant, ensure};
+use crate::windows::WindowState;
 
 /// The value of `rnr_retry` with which a requester waits for ever.
 const RNR_RETRY_FOR_EVER: u8 = 7;
@@ -191,7 +192,11 @@ impl Pair {
                 self.check_withdrawn(index, posted, &due)
             }
             Work::Bind { window } => {
-                end.windows.note_bound(window);
+                end.note_bound(window, WindowState::Bound);
+                Ok(())
+            }
+            Work::Unbind { window } => {
+                end.note_bound(window, WindowState::Free);
                 Ok(())
             }
             Work::Invalidate { window } => {

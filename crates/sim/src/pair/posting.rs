@@ -55,6 +55,11 @@ impl Pair {
     fn post(&mut self, index: usize, turn: &mut Turn<'_>) -> Check {
         let Some(mut posted) = self.draw(index, turn.now_ns) else { return Ok(()) };
         self.draw_mistake(index, &mut posted);
+        if let Work::Bind { window } = posted.work
+            && self.ends[index].windows.is_bound(window)
+        {
+            turn.coverage.count("a window of type 1 that moves");
+        }
         self.draw_way(index, &mut posted, turn.now_ns);
         let end = &self.ends[index];
         let is_last = end.left == 1 || end.sends.len() + 1 == self.plan.caps.max_send_wr as usize;
@@ -88,7 +93,8 @@ impl Pair {
             QpType::Ud => 0,
             QpType::Uc => self.random.below(12),
             // Type 2 windows serve the queue pair that binds them, and that of XRC serves nobody.
-            QpType::XrcIni => self.random.below(23),
+            QpType::XrcIni if self.plan.type_1_windows() == 0 => self.random.below(23),
+            QpType::XrcIni => self.random.below(26),
             // Neither windows nor ATOMIC WRITE and FLUSH.
             QpType::Rc if self.has_model() => self.random.below(20),
             _ => self.random.below(27),
@@ -124,10 +130,16 @@ impl Pair {
         Some(match kind {
             20..22 => (Work::AtomicWrite { target: peer.arena.take()? }, 8),
             22 => (Work::Flush { offset: random.below(SOURCE / 2) as u32 }, random.range(1, 4096)),
-            23..25 => (Work::Bind { window: end.windows.idle(WindowState::Free, random)? }, 1),
-            25 => (Work::Invalidate { window: end.windows.idle(WindowState::Bound, random)? }, 0),
+            23..25 => (Work::Bind { window: end.windows.bindable(random)? }, 1),
+            25 => match end.windows.idle(random)? {
+                window if end.windows.is_type_1(window) => (Work::Unbind { window }, 0),
+                window => (Work::Invalidate { window }, 0),
+            },
             _ => {
-                let window = peer.windows.idle(WindowState::Bound, random)?;
+                let window = peer.windows.idle(random)?;
+                if peer.windows.is_type_1(window) {
+                    return None;
+                }
                 (Work::SendInvalidate { window }, random.below(600))
             }
         })
@@ -138,7 +150,9 @@ impl Pair {
         let (end, peer) = split(&mut self.ends, index);
         match posted.work {
             Work::Bind { window } => end.windows.set_state(window, WindowState::Binding),
-            Work::Invalidate { window } => end.windows.set_state(window, WindowState::Ending),
+            Work::Unbind { window } | Work::Invalidate { window } => {
+                end.windows.set_state(window, WindowState::Ending);
+            }
             Work::SendInvalidate { window } => peer.windows.set_state(window, WindowState::Ending),
             _ => {}
         }
@@ -229,7 +243,10 @@ impl Pair {
             if peer.stale_keys.is_empty() || self.random.chance(30) {
                 peer.make_stale_key();
             }
-            let which = self.random.below(peer.stale_keys.len());
+            // The keys that a window of type 1 has just lost are of most interest.
+            let newest = if self.plan.type_1 > 0 { 2 } else { usize::MAX };
+            let first = peer.stale_keys.len().saturating_sub(newest);
+            let which = first + self.random.below(peer.stale_keys.len() - first);
             posted.key = Some(peer.stale_keys[which]);
         }
         posted.mistake = Some(mistake);

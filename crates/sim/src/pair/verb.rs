@@ -28,24 +28,25 @@ impl Pair {
                 let length = posted.length as u32;
                 SendOp::Flush { va, rkey, length, placement: 1, selectivity: 0 }
             }
-            Work::Bind { window } => self.bind(index, posted, window),
+            Work::Bind { window } | Work::Unbind { window } => self.bind(index, posted, window),
             Work::Invalidate { window } => {
                 SendOp::LocalInvalidate(self.ends[index].windows.rkey(window))
             }
         }
     }
 
-    /// A window over the whole arena.
+    /// A window over the whole arena, or over nothing.
     fn bind(&self, index: usize, posted: &Posted, window: usize) -> SendOp {
         let end = &self.ends[index];
         let (windows, Lkey(key)) = (&end.windows, end.arena.lkey());
+        let is_bind = matches!(posted.work, Work::Bind { .. });
         let is_wrong = posted.mistake == Some(Mistake::Region);
         SendOp::BindMw {
             mw: windows.id(window),
             new_rkey: windows.next_rkey(window),
             mr: if is_wrong { Lkey(key ^ 0xff) } else { Lkey(key) },
             va: end.arena.base(),
-            length: end.arena.len(),
+            length: if is_bind { end.arena.len() } else { 0 },
             access: Windows::ACCESS,
         }
     }

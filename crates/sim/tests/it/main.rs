@@ -20,9 +20,12 @@ fn violation(scenario: &Scenario) -> Option<Violation> {
     run(scenario).err()
 }
 
-/// The network of a seed as it was before NICs had several engines.
+/// The network of a seed as it was before NICs had several engines, and windows of type 1.
 fn older(seed: u64) -> Scenario {
-    Scenario { engines: vec![], ..Scenario::new(seed) }
+    let mut scenario = Scenario::new(seed);
+    scenario.engines.clear();
+    scenario.pairs.iter_mut().for_each(|pair| pair.type_1 = 0);
+    scenario
 }
 
 #[test]
