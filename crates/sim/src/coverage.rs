@@ -122,7 +122,13 @@ const EVENTS: [&str; 19] = [
 ];
 
 /// What comes of connection management.
-const CM_EVENTS: [&str; 19] = [
+const CM_EVENTS: [&str; 25] = [
+    "a question for a queue pair",
+    "a question for a service without a listener",
+    "a question that is answered",
+    "a question that is refused",
+    "a question that nobody answers",
+    "a copy of a question that comes too late",
     "a call by connection management",
     "a connection that is made by connection management",
     "a call to a service without a listener",

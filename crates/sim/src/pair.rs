@@ -2,6 +2,7 @@
 
 mod completion;
 pub(crate) mod crash;
+mod lookup;
 mod managed;
 mod overflow;
 mod posting;
@@ -13,6 +14,7 @@ use uroce_device::transport::QpType;
 use uroce_wire::Service;
 
 use self::crash::Mishap;
+use self::lookup::Lookup;
 use self::managed::{CmTurn, Managed};
 use self::overflow::SmallQueue;
 use self::withdrawal::Withdrawal;
@@ -40,6 +42,8 @@ pub(crate) struct Turn<'a> {
 enum Phase {
     /// One end has called the other one, or will.
     Connecting,
+    /// One end asks for the queue pair of the other one.
+    Resolving,
     /// Requests are posted and complete.
     Running,
     /// Nobody polls a completion queue of one entry, until this time at the latest.
@@ -69,6 +73,8 @@ pub(crate) struct Pair {
     plan: PairPlan,
     /// Connection management, if the connection is made by it.
     managed: Option<Box<Managed>>,
+    /// Questions for a queue pair, if one of datagrams is found by them.
+    lookup: Option<Box<Lookup>>,
     /// The network may double and reorder packets: an unreliable service then may do so, too.
     network_reorders: bool,
     pub(crate) ends: [End; 2],
@@ -120,6 +126,7 @@ impl Pair {
         ];
         let mut pair = Pair {
             managed: plan.cm.as_ref().map(|cm| Box::new(Managed::new(cm, number))),
+            lookup: plan.lookup().map(|lookup| Box::new(Lookup::new(lookup, number))),
             overflows_left: plan.overflows,
             small_queue: None,
             has_slept: false,
@@ -164,6 +171,7 @@ impl Pair {
     pub(crate) fn is_waiting(&self, now_ns: u64) -> bool {
         match self.phase {
             Phase::Connecting
+            | Phase::Resolving
             | Phase::Running
             | Phase::Overflowing { .. }
             | Phase::Bereaved { .. }
@@ -181,6 +189,12 @@ impl Pair {
         {
             return true;
         }
+        if self.phase == Phase::Resolving
+            && let Some(lookup) = &mut self.lookup
+            && lookup.fetch(self.ends.each_ref().map(may_have))
+        {
+            return true;
+        }
         self.ends.iter().filter(|end| may_have(end)).any(End::has_completions)
     }
 
@@ -193,6 +207,7 @@ impl Pair {
     pub(crate) fn poll_timeout(&self) -> Option<u64> {
         match self.phase {
             Phase::Connecting => self.managed.as_ref()?.next_action(),
+            Phase::Resolving => self.lookup.as_ref().map(|lookup| lookup.poll_timeout()),
             Phase::Running => {
                 let wakes = self.ends.iter().filter_map(|end| end.wake_ns);
                 let managed = self.managed.as_ref().and_then(|managed| managed.poll_timeout());
@@ -239,6 +254,10 @@ impl Pair {
         self.ends[1].connect(&self.plan, &peers[0], [psns[1], psns[0]]);
         for end in &mut self.ends {
             end.wake_ns = Some(0);
+        }
+        if let Some(lookup) = &mut self.lookup {
+            lookup.begin(&self.ends);
+            self.phase = Phase::Resolving;
         }
         let depths = [self.plan.rd_atomic; 2];
         // With XRC, each direction has queue pairs of its own.
@@ -322,6 +341,7 @@ impl Pair {
             Phase::Draining { until_ns, .. } if turn.now_ns < until_ns => Ok(()),
             Phase::Draining { restart, .. } => self.finish_restart(restart, turn),
             Phase::Running => self.run(turn),
+            Phase::Resolving => lookup::resolve(self, turn),
             Phase::Overflowing { until_ns } => Mishap { pair: self }.overflowing(until_ns, turn),
             Phase::Bereaved { until_ns } => Mishap { pair: self }.bereaved(until_ns, turn),
             Phase::Connecting => {
@@ -410,6 +430,9 @@ impl Pair {
     pub(crate) fn destroy(&mut self) -> Result<(), String> {
         if let Some(managed) = &mut self.managed {
             managed.destroy(self.ends.each_ref().map(|end| end.nic.device()));
+        }
+        if let Some(lookup) = &mut self.lookup {
+            lookup.destroy(&self.ends);
         }
         self.ends.iter_mut().try_for_each(End::destroy)
     }

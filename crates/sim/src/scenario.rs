@@ -7,6 +7,7 @@ use uroce_device::wire::{Mtu, ack_timeout_ns, rnr_timer_ns};
 
 use crate::cm_plan::CmPlan;
 use crate::engine_plan::EnginePlan;
+use crate::lookup_plan::LookupPlan;
 use crate::random::Random;
 use crate::rxe::TICK_NS;
 use crate::windows::WINDOWS;
@@ -55,6 +56,8 @@ pub struct PairPlan {
     pub nodes: [usize; 2],
     /// How connection management connects both ends; `None` if they are connected by their numbers.
     pub cm: Option<CmPlan>,
+    /// How the queue pair of one end is looked up, if it is one of datagrams.
+    pub lookup: Option<LookupPlan>,
     /// Service of both ends: RC, UC, UD, or XRC by the name of its initiators.
     pub service: QpType,
     /// Path MTU.
@@ -123,6 +126,11 @@ impl PairPlan {
         }
     }
 
+    /// The plan of questions for a queue pair, where there are any.
+    pub(crate) fn lookup(&self) -> Option<&LookupPlan> {
+        self.lookup.as_ref().filter(|_| self.service == QpType::Ud)
+    }
+
     /// Windows of each end that are of type 1: with XRC, all or none, since a target serves none of type 2.
     pub(crate) fn type_1_windows(&self) -> usize {
         if self.service.is_xrc() && self.type_1 > 0 { WINDOWS } else { self.type_1 }
@@ -151,6 +159,8 @@ impl PairPlan {
         let step_ns = 4 * not_ready_ns + pauses * self.pause_ns + drain_ns;
         let call_ns = self.cm.as_ref().map_or(0, CmPlan::longest_ns);
         let calls = self.cm.as_ref().map_or(0, |cm| 2 + cm.failures as u64);
+        let lookup_ns = self.lookup().map_or(0, LookupPlan::longest_ns);
+        let call_ns = call_ns + lookup_ns;
         (4 + 2 * self.overflows as u64) * (give_up_ns + drain_ns)
             + calls * call_ns
             + 2 * self.operations as u64 * (step_ns + call_ns)
@@ -206,6 +216,8 @@ const ENGINES: u64 = 1 << 49;
 const JOINED: u64 = 1 << 51;
 /// The stream of random numbers of windows of type 1.
 const TYPE_1: u64 = 1 << 50;
+/// The stream of random numbers of queue pairs that are looked up.
+const LOOKUPS: u64 = 1 << 51;
 
 impl Scenario {
     /// Time after which no packet of a queue pair is on its way any more.
@@ -222,7 +234,11 @@ impl Scenario {
     /// The time that connection management may take, in [`Mode::Safety`].
     pub(crate) fn longest_calls_ns(&self) -> u64 {
         let plans = self.pairs.iter().filter_map(|pair| pair.cm.as_ref());
-        plans.map(|cm| 20 * cm.longest_ns()).max().unwrap_or_default()
+        let calls = plans.map(|cm| 20 * cm.longest_ns());
+        let lookups = self.pairs.iter().filter_map(PairPlan::lookup);
+        // After each restart the queue pair is looked up again.
+        let most = |lookup: &LookupPlan| 60 * lookup.longest_ns();
+        calls.chain(lookups.map(most)).max().unwrap_or_default()
     }
 
     /// The largest path MTU of a node's port.
@@ -279,6 +295,7 @@ impl Scenario {
         scenario.add(&mut Random::new(seed, ADDED));
         scenario.add_engines(&mut Random::new(seed, ENGINES));
         scenario.add_windows(&mut Random::new(seed, TYPE_1));
+        scenario.add_lookups(&mut Random::new(seed, LOOKUPS));
         scenario
     }
 
@@ -329,6 +346,19 @@ impl Scenario {
     }
 }
 
+impl Scenario {
+    fn add_lookups(&mut self, random: &mut Random) {
+        for pair in self.pairs.iter_mut().filter(|pair| pair.service == QpType::Ud) {
+            pair.lookup = random.chance(40).then(|| LookupPlan::draw(random));
+        }
+    }
+
+    /// True if connection management is used.
+    pub(crate) fn has_cm(&self) -> bool {
+        self.pairs.iter().any(|pair| pair.cm.is_some() || pair.lookup().is_some())
+    }
+}
+
 /// Sizes are extreme now and then: queues of one entry, one READ in flight.
 fn depth(random: &mut Random) -> u32 {
     if random.chance(20) { 1 } else { random.range(2, 16) as u32 }
@@ -349,6 +379,7 @@ fn pair(mode: Mode, [nodes, models]: [usize; 2], latency_ns: u64, random: &mut R
     PairPlan {
         nodes: [first, second],
         cm: None,
+        lookup: None,
         service,
         mtu: random.pick(&Mtu::ALL),
         timeout: random.range(shortest_timeout(latency_ns), 13) as u8,
@@ -508,7 +539,8 @@ impl fmt::Display for PairPlan {
         write!(f, "{} completion queues overflow, ", self.overflows)?;
         writeln!(f, "{} windows are of type 1", self.type_1_windows())?;
         write!(f, "    pauses up to {} ns, {} % idle turns", self.pause_ns, self.idle_turns)?;
-        self.cm.as_ref().map_or(Ok(()), |cm| write!(f, "\n    {cm}"))
+        self.cm.as_ref().map_or(Ok(()), |cm| write!(f, "\n    {cm}"))?;
+        self.lookup().map_or(Ok(()), |lookup| write!(f, "\n    {lookup}"))
     }
 }
 

@@ -39,7 +39,7 @@ pub fn shrink(
 }
 
 /// Pairs that do less of what makes trouble.
-const LESS_TROUBLE: [fn(&mut PairPlan); 9] = [
+const LESS_TROUBLE: [fn(&mut PairPlan); 10] = [
     |pair| pair.restarts = 0,
     |pair| pair.overflows = 0,
     |pair| pair.mistakes = 0,
@@ -47,6 +47,7 @@ const LESS_TROUBLE: [fn(&mut PairPlan); 9] = [
     |pair| pair.withdrawals = 0,
     |pair| pair.idle_turns = 0,
     |pair| pair.type_1 = 0,
+    |pair| pair.lookup = None,
     |pair| pair.shared_receives = false,
     |pair| pair.signal_all = true,
 ];

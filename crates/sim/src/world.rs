@@ -380,7 +380,7 @@ impl<'a> World<'a> {
 
     /// Calls that came when nobody looked any more are rejected, and those that wait for a listener, too.
     fn answer_late_calls(&mut self) -> Result<(), Violation> {
-        if self.scenario.pairs.iter().all(|pair| pair.cm.is_none()) {
+        if !self.scenario.has_cm() {
             return Ok(());
         }
         let end_ns = self.now_ns + LATE_CALLS_NS;

@@ -154,7 +154,8 @@ impl Cm {
         tid: u64,
         req: &SidrReq,
     ) -> Result<(), DropReason> {
-        if let Some(id) = self.table.find_question(peer, req.request_id) {
+        let known = self.table.find_question(peer, req.request_id);
+        if let Some(id) = known.filter(|_| !mutated("question-again-is-new")) {
             if let Some(resolution) = self.table.resolution_mut(id) {
                 resolution.handle_duplicate_req(&mut self.out);
             }

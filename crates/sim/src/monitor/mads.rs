@@ -19,6 +19,11 @@ const REP: u16 = 0x13;
 const RTU: u16 = 0x14;
 const DREQ: u16 = 0x15;
 const DREP: u16 = 0x16;
+const SIDR_REQ: u16 = 0x17;
+const SIDR_REP: u16 = 0x18;
+
+/// A question is sent once, and 15 times again at most.
+const MOST_TRIES: u64 = 16;
 
 /// A MAD of connection management, as far as the rules are about it.
 #[derive(Debug, Clone, Copy)]
@@ -36,8 +41,14 @@ impl<'a> CmMad<'a> {
         }
         let word = |at: usize| Some(u32::from_be_bytes(*bytes.get(at..)?.first_chunk()?));
         let attribute = (word(16)? >> 16) as u16;
-        let remote = if attribute == REQ { 0 } else { word(HEADER + 4)? };
-        Some(CmMad { attribute, ids: [word(HEADER)?, remote], bytes })
+        let first = word(HEADER)?;
+        let ids = match attribute {
+            REQ | SIDR_REQ => [first, 0],
+            // It has no name but that of its question.
+            SIDR_REP => [0, first],
+            _ => [first, word(HEADER + 4)?],
+        };
+        Some(CmMad { attribute, ids, bytes })
     }
 
     /// How often its sender sends it without being asked.
@@ -54,6 +65,8 @@ impl<'a> CmMad<'a> {
             RTU => "RTU",
             DREQ => "DREQ",
             DREP => "DREP",
+            SIDR_REQ => "SIDR_REQ",
+            SIDR_REP => "SIDR_REP",
             _ => "MAD",
         }
     }
@@ -165,6 +178,7 @@ impl MadMonitor {
             RTU => reps > 0,
             MRA => reqs + reps > 0,
             DREP => self.arrived(dst, src, DREQ, [theirs, own]) > 0,
+            SIDR_REP => self.arrived(dst, src, SIDR_REQ, [theirs, 0]) > 0,
             DREQ => reps > 0 || self.has_sent(src, dst, REP, mad.ids),
             REJ => {
                 reqs + reps > 0
@@ -198,6 +212,8 @@ impl MadMonitor {
             RTU => self.arrived(dst, src, REP, [theirs, own]),
             DREP => self.arrived(dst, src, DREQ, [theirs, own]),
             DREQ | REQ => tries,
+            SIDR_REQ => MOST_TRIES,
+            SIDR_REP => self.arrived(dst, src, SIDR_REQ, [theirs, 0]),
             _ => u64::MAX,
         };
         let copies = self.sent.entry((src, dst, mad.attribute, mad.ids)).or_default();
@@ -217,7 +233,7 @@ impl MadMonitor {
         ensure(copies.count <= most, Invariant::Bounds, || {
             format!("a {} is sent {} times, and {most} are allowed", mad.name(), copies.count)
         })?;
-        let must_be_same = matches!(mad.attribute, REP | RTU | DREQ);
+        let must_be_same = matches!(mad.attribute, REP | RTU | DREQ | SIDR_REQ);
         ensure(same || !must_be_same, Invariant::Sequence, || {
             format!("a {} that is sent again is not the same", mad.name())
         })

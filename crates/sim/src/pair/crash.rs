@@ -46,13 +46,16 @@ impl Mishap<'_> {
             if let Some(managed) = &mut self.pair.managed {
                 managed.lose(index);
             }
+            if let Some(lookup) = &mut self.pair.lookup {
+                lookup.lose(index);
+            }
         }
         if self.pair.ends.iter().all(|end| end.node != node) {
             return;
         }
         let has_begun = self.pair.managed.as_ref().is_none_or(|managed| managed.has_called());
         match self.pair.phase {
-            Phase::Running => self.begin_bereaved(now_ns),
+            Phase::Resolving | Phase::Running => self.begin_bereaved(now_ns),
             Phase::Overflowing { .. } => {
                 self.forget_small_queue();
                 self.begin_bereaved(now_ns);

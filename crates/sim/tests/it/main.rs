@@ -20,11 +20,13 @@ fn violation(scenario: &Scenario) -> Option<Violation> {
     run(scenario).err()
 }
 
-/// The network of a seed as it was before NICs had several engines, and windows of type 1.
+/// The network of a seed as it was before NICs had several engines, windows of type 1 and lookups.
 fn older(seed: u64) -> Scenario {
     let mut scenario = Scenario::new(seed);
     scenario.engines.clear();
-    scenario.pairs.iter_mut().for_each(|pair| pair.type_1 = 0);
+    for pair in &mut scenario.pairs {
+        (pair.type_1, pair.lookup) = (0, None);
+    }
     scenario
 }
 

@@ -92,6 +92,7 @@ mutations_of_invariants! {
     r115_depths_are_not_crossed: "depths-not-crossed", Sequence;
     a_queue_pair_of_another_engine_outlives_its_connection: "link-elsewhere-stays", Statuses;
     a_window_of_type_1_that_is_bound_to_nothing_still_gives_access: "unbind-forgotten", Statuses;
+    a_question_that_comes_again_is_a_new_one: "question-again-is-new", Messages;
     r111_a_connection_ends_without_timewait: "timewait-skipped", Liveness;
     r66_an_overflow_is_not_told: "overflow-untold", Completions;
     i16_a_key_works_after_its_region_was_deregistered: "key-lives-on", Keys;
