@@ -113,10 +113,10 @@ impl RequestMonitor {
         Ok(false)
     }
 
-    fn check_rnr_wait(&self, name: &str, psn: u64, now_ns: u64) -> Check {
-        let Some(wait) = self.rnr_wait else { return Ok(()) };
-        let holds = psn < wait.psn || now_ns >= wait.until_ns;
-        ensure(holds, Invariant::Limits, || {
+    /// A request that leaves ends the wait whose time is over: a NAK that comes afterwards may answer it.
+    fn check_rnr_wait(&mut self, name: &str, psn: u64, now_ns: u64) -> Check {
+        let Some(wait) = self.rnr_wait.take_if(|wait| psn >= wait.psn) else { return Ok(()) };
+        ensure(now_ns >= wait.until_ns, Invariant::Limits, || {
             let early = wait.until_ns - now_ns;
             format!("a {name} is sent {early} ns before the end of an RNR wait")
         })

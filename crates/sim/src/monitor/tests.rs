@@ -93,6 +93,27 @@ fn i8_a_late_copy_of_an_rnr_nak_asks_for_no_wait() {
     assert_eq!(breach(&mut monitor, &send(0), 1_001), None);
 }
 
+#[test]
+fn i8_a_nak_behind_the_request_that_left_again_asks_for_another_wait() {
+    let nak = ack(0, Syndrome::rnr(1), 0);
+    for (comes_first, breach_at_end) in [(true, None), (false, Some(Invariant::Limits))] {
+        let mut monitor = requester();
+        assert_eq!(breach(&mut monitor, &send(0xff_ffff), 0), None);
+        assert_eq!(breach(&mut monitor, &send(0), 0), None);
+        monitor.handle_arrived(&parsed(&nak), 1_000);
+        // Code 1 asks for 10 us.
+        let end_ns = 11_000;
+        if comes_first {
+            monitor.handle_arrived(&parsed(&nak), end_ns);
+        }
+        assert_eq!(breach(&mut monitor, &send(0), end_ns), None);
+        if !comes_first {
+            monitor.handle_arrived(&parsed(&nak), end_ns);
+        }
+        assert_eq!(breach(&mut monitor, &send(0), end_ns + 1), breach_at_end);
+    }
+}
+
 /// What becomes of an answer, after the requests with these PSNs have arrived.
 fn answered(arrived: &[u32], answers: &[Vec<u8>]) -> Option<Invariant> {
     let mut monitor = ResponseMonitor::new(0, Mtu::M256);
