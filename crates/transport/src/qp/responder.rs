@@ -12,6 +12,7 @@ mod receives;
 mod reliable;
 mod replay;
 mod responses;
+mod train;
 mod unreliable;
 
 use message::Message;

@@ -5,18 +5,16 @@
 //! changed, and the slow path, `run_request`, decides.
 
 use uroce_memory::{Access, MrSlice, Sge};
-use uroce_wire::{Opcode, Operation, Packet, Psn, Syndrome};
+use uroce_wire::{Opcode, Operation, Packet};
 
 use super::Responder;
 use super::message::Message;
 use super::receives::Receives;
-use super::responses::Response;
 use crate::attr::QpType;
 use crate::completion_counter::CountedOps;
 use crate::context::{Arrival, Context};
 use crate::qp::config::{QpConfig, pad_of};
 use crate::qp_state::QpState;
-use crate::time::Instant;
 
 impl Responder {
     /// Executes the request if it is one of these. False, with nothing changed, if it takes the slow path.
@@ -61,14 +59,19 @@ impl Responder {
 
     /// A message that was whole in its packet has been executed.
     #[inline]
-    fn pass_small(&mut self) {
+    pub(super) fn pass_small(&mut self) {
         self.expected = self.expected.add(1);
         self.msn = (self.msn + 1) & 0xff_ffff;
     }
 
     /// The request with the expected PSN, in a packet with a payload of a valid length, while nothing else is going on.
     #[inline]
-    fn is_usual_in_order(&self, config: &QpConfig, packet: &Packet<'_>, length: usize) -> bool {
+    pub(super) fn is_usual_in_order(
+        &self,
+        config: &QpConfig,
+        packet: &Packet<'_>,
+        length: usize,
+    ) -> bool {
         let ready =
             config.state == QpState::Rts || config.state == QpState::Rtr && self.established;
         matches!(config.init.qp_type, QpType::Rc | QpType::Uc)
@@ -101,7 +104,7 @@ impl Responder {
     /// Where a SEND of `length` bytes goes: into the oldest receive of the queue pair's own queue, if that has one entry.
     // Always: it is the way of each small SEND, from two places.
     #[inline(always)]
-    fn place_of_small_send<'m>(
+    pub(super) fn place_of_small_send<'m>(
         &self,
         config: &QpConfig,
         length: u32,
@@ -119,7 +122,7 @@ impl Responder {
     /// The bytes of a SEND have got to the oldest receive.
     // Always: as above.
     #[inline(always)]
-    fn pass_small_send(
+    pub(super) fn pass_small_send(
         &mut self,
         config: &QpConfig,
         wr_id: u64,
@@ -153,7 +156,7 @@ impl Responder {
 
     /// `packets` middle packets have brought `length` bytes to their place, of which the last asks for an ACK or does not.
     #[inline]
-    fn pass_middle(
+    pub(super) fn pass_middle(
         &mut self,
         config: &QpConfig,
         length: usize,
@@ -193,144 +196,6 @@ impl Responder {
         self.pass_middle(config, payload.len(), packets, head.bth.ack_req, cx);
         true
     }
-
-    /// Executes requests with the expected PSNs that arrived behind each other, up to `most`. Returns how many; what is not usual
-    /// has changed nothing.
-    pub(crate) fn take_train<'p>(
-        &mut self,
-        config: &QpConfig,
-        now: Instant,
-        first: &Packet<'_>,
-        most: u32,
-        next: impl FnMut(Psn) -> Option<Packet<'p>>,
-        cx: &mut Context<'_>,
-    ) -> u32 {
-        let length = first.payload().len();
-        match &self.message {
-            _ if !self.is_usual_in_order(config, first, length) => 0,
-            Some(message) if message.contains(first) && length == config.attr.path_mtu.bytes() => {
-                self.take_middle_train(config, most, next, cx)
-            }
-            None if first.bth.opcode == Opcode::RC_SEND_ONLY => {
-                self.take_send_train(config, first, most, next, cx)
-            }
-            None if first.bth.opcode == Opcode::RC_WRITE_ONLY => {
-                self.take_write_train(config, now, most, next, cx)
-            }
-            _ => 0,
-        }
-    }
-
-    /// Middle packets of the message in progress.
-    fn take_middle_train<'p>(
-        &mut self,
-        config: &QpConfig,
-        most: u32,
-        mut next: impl FnMut(Psn) -> Option<Packet<'p>>,
-        cx: &mut Context<'_>,
-    ) -> u32 {
-        let mtu = config.attr.path_mtu.bytes();
-        let Some(message) = &self.message else { return 0 };
-        let room = message.middle_bytes(&self.receives) >> config.mtu_shift();
-        let most = most.min(u32::try_from(room).unwrap_or(u32::MAX));
-        let length = u64::from(most) << config.mtu_shift();
-        if most == 0 {
-            return 0;
-        }
-        let Some(place) = place_of_next(config, &self.receives, message, length, cx) else {
-            return 0;
-        };
-        let (mut taken, mut asked) = (0, false);
-        while taken < most && !asked {
-            let Some(packet) = next(self.expected.add(taken)) else { break };
-            let copied = place.copy_in_part(taken as usize * mtu, packet.payload());
-            copied.expect("the place is as long as all payloads");
-            (taken, asked) = (taken + 1, packet.bth.ack_req);
-        }
-        if taken > 0 {
-            self.pass_middle(config, taken as usize * mtu, taken, asked, cx);
-        }
-        taken
-    }
-
-    /// SENDs that are whole in their packets.
-    fn take_send_train<'p>(
-        &mut self,
-        config: &QpConfig,
-        first: &Packet<'_>,
-        most: u32,
-        mut next: impl FnMut(Psn) -> Option<Packet<'p>>,
-        cx: &mut Context<'_>,
-    ) -> u32 {
-        let length = first.payload().len() as u32;
-        let (mut taken, mut asked) = (0, Asked::default());
-        while taken < most && !self.has_failed() {
-            let Some((wr_id, place)) = self.place_of_small_send(config, length, cx) else { break };
-            let Some(packet) = next(self.expected) else { break };
-            place.copy_in(0, packet.payload()).expect("the place is as long as the payload");
-            self.pass_small_send(config, wr_id, length, first.bth.solicited, cx);
-            self.pass_small();
-            asked.note(&packet, self.msn);
-            taken += 1;
-        }
-        self.acknowledge_train(&asked, cx);
-        taken
-    }
-
-    /// WRITEs that are whole in their packets. One that is not allowed takes the slow path, and is the last.
-    fn take_write_train<'p>(
-        &mut self,
-        config: &QpConfig,
-        now: Instant,
-        most: u32,
-        mut next: impl FnMut(Psn) -> Option<Packet<'p>>,
-        cx: &mut Context<'_>,
-    ) -> u32 {
-        let (mut taken, mut asked, mut refused) = (0, Asked::default(), None);
-        while taken < most && refused.is_none() {
-            let Some(packet) = next(self.expected) else { break };
-            taken += 1;
-            if write_small(config, &packet, packet.payload(), cx) {
-                self.pass_small();
-                asked.note(&packet, self.msn);
-            } else {
-                refused = Some(packet);
-            }
-        }
-        self.acknowledge_train(&asked, cx);
-        if let Some(packet) = refused {
-            self.handle_reliable(config, now, &packet, cx);
-        }
-        taken
-    }
-
-    /// Small messages behind each other have been executed: one ACK says so.
-    #[inline]
-    fn acknowledge_train(&mut self, asked: &Asked, cx: &mut Context<'_>) {
-        let &Asked { times, psn, msn } = asked;
-        if times > 0 {
-            let syndrome = Syndrome::ack(Syndrome::ACK_UNLIMITED);
-            let deferred = self.responses.queue_ack(Response::Ack { psn, syndrome, msn });
-            cx.counters.ack_deferred += u64::from(times - 1) + u64::from(deferred);
-        }
-    }
-}
-
-/// Which packets of a train asked for an ACK: how many, and the PSN of the last with the MSN behind it.
-#[derive(Debug, Default)]
-struct Asked {
-    times: u32,
-    psn: Psn,
-    msn: u32,
-}
-
-impl Asked {
-    #[inline]
-    fn note(&mut self, packet: &Packet<'_>, msn: u32) {
-        if packet.bth.ack_req {
-            *self = Asked { times: self.times + 1, psn: packet.bth.psn, msn };
-        }
-    }
 }
 
 /// Address of the next `length` bytes of a WRITE, of which they are not the last; `None` if the queue pair does
@@ -344,7 +209,12 @@ fn next_address(config: &QpConfig, message: &Message, length: u64) -> Option<u64
 
 /// Brings a WRITE that is whole in its packet to its place; false if that is not allowed.
 #[inline]
-fn write_small(config: &QpConfig, packet: &Packet<'_>, data: &[u8], cx: &mut Context<'_>) -> bool {
+pub(super) fn write_small(
+    config: &QpConfig,
+    packet: &Packet<'_>,
+    data: &[u8],
+    cx: &mut Context<'_>,
+) -> bool {
     let Some(reth) = packet.reth().filter(|reth| reth.length as usize == data.len()) else {
         return false;
     };
@@ -385,7 +255,7 @@ fn place_middle(
 }
 
 /// Where the next `length` bytes of the message in progress go; `None` if that is not allowed or not simple.
-fn place_of_next<'m>(
+pub(super) fn place_of_next<'m>(
     config: &QpConfig,
     receives: &Receives,
     message: &Message,
