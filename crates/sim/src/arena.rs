@@ -26,6 +26,8 @@ const NEAR: usize = 256;
 /// Bytes that are compared at a time where a message may have arrived in part.
 const PART: usize = 256;
 const CANARIES: [u8; PITCH] = [CANARY; PITCH];
+/// What stands in a slot that was never taken.
+const ZEROS: [u8; PITCH] = [0; PITCH];
 
 /// A place for one message.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
@@ -48,8 +50,24 @@ pub(crate) struct Arena {
     /// What the words hold, as far as is known.
     pub(crate) words: [u64; WORDS],
     free: Vec<SlotId>,
-    slots: u32,
-    scratch: Vec<u8>,
+    /// What is known of each slot.
+    slots: Vec<SlotState>,
+    /// A slot that was not empty when it was taken for the first time.
+    foreign: Option<SlotId>,
+    scratch: Box<[u8]>,
+    /// Bytes of the scratch that count.
+    loaded: usize,
+}
+
+/// What a slot holds.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+enum SlotState {
+    /// Zeros: it was never taken.
+    Fresh,
+    /// Canaries, as was seen when its connection ended.
+    Clean,
+    /// A message, or canaries.
+    Used,
 }
 
 impl Arena {
@@ -78,10 +96,12 @@ impl Arena {
             source,
             words: [0; WORDS],
             free: (0..slots).rev().map(SlotId).collect(),
-            slots,
-            scratch: Vec::with_capacity(PITCH),
+            slots: vec![SlotState::Fresh; slots as usize],
+            foreign: None,
+            scratch: vec![0; SOURCE.max(PITCH)].into(),
+            loaded: 0,
         };
-        arena.region.fill(SOURCE, arena.region.len() - SOURCE, CANARY).expect("inside");
+        arena.region.fill(SOURCE, FIRST - SOURCE, CANARY).expect("inside");
         arena.write(0, &arena.source);
         arena.reset();
         arena
@@ -90,23 +110,38 @@ impl Arena {
     /// Everything as at the beginning: no slot in use. Slots that are not in use hold canaries already, as
     /// [`check_rest`](Self::check_rest) has seen.
     pub(crate) fn reset(&mut self) {
-        let mut is_free = vec![false; self.slots as usize];
+        let slots = self.slots.len() as u32;
+        let mut is_free = vec![false; self.slots.len()];
         self.free.iter().for_each(|slot| is_free[slot.0 as usize] = true);
-        for slot in (0..self.slots).map(SlotId).filter(|slot| !is_free[slot.0 as usize]) {
-            self.region.fill(offset(slot), PITCH, CANARY).expect("inside the region");
+        for slot in (0..slots).map(SlotId).filter(|slot| !is_free[slot.0 as usize]) {
+            if *self.state(slot) == SlotState::Used {
+                self.region.fill(offset(slot), PITCH, CANARY).expect("inside the region");
+            }
         }
         self.words = [0; WORDS];
         self.write(SOURCE, &[0; WORDS * 8]);
-        self.free = (0..self.slots).rev().map(SlotId).collect();
+        self.free = (0..slots).rev().map(SlotId).collect();
     }
 
     fn write(&self, offset: usize, bytes: &[u8]) {
         self.region.write(offset, bytes).expect("inside the region");
     }
 
+    fn state(&mut self, slot: SlotId) -> &mut SlotState {
+        &mut self.slots[slot.0 as usize]
+    }
+
     /// A slot that is not in use, full of canaries.
     pub(crate) fn take(&mut self) -> Option<SlotId> {
-        self.free.pop()
+        let slot = self.free.pop()?;
+        if std::mem::replace(self.state(slot), SlotState::Used) == SlotState::Fresh {
+            self.load(slot, PITCH);
+            if *self.loaded() != ZEROS {
+                self.foreign = Some(slot);
+            }
+            self.region.fill(offset(slot), PITCH, CANARY).expect("inside the region");
+        }
+        Some(slot)
     }
 
     /// Ends the use of a slot of which the first `length` bytes may have been written.
@@ -218,7 +253,15 @@ impl Arena {
     /// Fails unless only the first `length` bytes of the slot have been written.
     pub(crate) fn check_behind(&mut self, slot: SlotId, length: usize) -> Check {
         self.load(slot, PITCH);
+        self.note_clean(slot);
         self.check_canaries(length, length)
+    }
+
+    /// The slot that was loaded need not be filled again if it holds canaries only.
+    fn note_clean(&mut self, slot: SlotId) {
+        if *self.loaded() == CANARIES {
+            *self.state(slot) = SlotState::Clean;
+        }
     }
 
     fn check_message(&mut self, slot: SlotId, skip: usize, due: &[u8]) -> Check {
@@ -231,7 +274,7 @@ impl Arena {
     }
 
     fn check_canaries(&self, from: usize, length: usize) -> Check {
-        let behind = self.scratch.get(from..).unwrap_or_default();
+        let behind = self.loaded().get(from..).unwrap_or_default();
         ensure(behind == &CANARIES[..behind.len()], Invariant::Canaries, || {
             let at = behind.iter().position(|byte| *byte != CANARY).unwrap_or_default();
             format!("a byte {at} behind a message of {length} has changed")
@@ -241,7 +284,8 @@ impl Arena {
     /// Fails unless each byte of the slot is as before, or as `due` says.
     pub(crate) fn check_either(&mut self, slot: SlotId, skip: usize, due: &[u8]) -> Check {
         self.load(slot, PITCH);
-        let (message, behind) = self.scratch[skip..].split_at(due.len());
+        self.note_clean(slot);
+        let (message, behind) = self.loaded()[skip..].split_at(due.len());
         let parts = message.chunks(PART).zip(due.chunks(PART));
         let is_either = |is: &[u8], due: &[u8]| {
             // Most parts are all old or all new.
@@ -261,8 +305,14 @@ impl Arena {
 
     /// Copies the first `length` bytes of a slot.
     fn load(&mut self, slot: SlotId, length: usize) {
-        self.scratch.resize(length, 0);
-        self.region.read(offset(slot), &mut self.scratch).expect("inside the region");
+        self.loaded = length;
+        let into = &mut self.scratch[..length];
+        self.region.read(offset(slot), into).expect("inside the region");
+    }
+
+    /// What was loaded last.
+    fn loaded(&self) -> &[u8] {
+        &self.scratch[..self.loaded]
     }
 
     /// The 8 bytes at the start of a slot.
@@ -275,20 +325,27 @@ impl Arena {
         self.region.load_u64(SOURCE + word * 8).expect("aligned")
     }
 
-    /// Fails unless the source and everything that is not in use are as they were.
-    pub(crate) fn check_rest(&mut self) -> Check {
-        self.scratch.resize(SOURCE, 0);
-        self.region.read(0, &mut self.scratch).expect("inside the region");
-        ensure(self.scratch == self.source, Invariant::Canaries, || "a source has changed".into())?;
+    /// Fails unless the source and everything that is not in use are as they were. Slots that were never taken are
+    /// looked at when they are, or when this `is_last`.
+    pub(crate) fn check_rest(&mut self, is_last: bool) -> Check {
+        let source = &mut self.scratch[..SOURCE];
+        self.region.read(0, source).expect("inside the region");
+        ensure(*source == *self.source, Invariant::Canaries, || "a source has changed".into())?;
+        ensure(self.foreign.is_none(), Invariant::Canaries, || {
+            "a slot has changed that was never in use".into()
+        })?;
         let mut gap = [0; GAP];
         self.region.read(SOURCE + WORDS * 8, &mut gap).expect("inside the region");
         ensure(gap == [CANARY; GAP], Invariant::Canaries, || "a byte behind the words".into())?;
         for index in 0..self.free.len() {
             let slot = self.free[index];
+            let is_fresh = *self.state(slot) == SlotState::Fresh;
+            if is_fresh && !is_last {
+                continue;
+            }
             self.load(slot, PITCH);
-            self.check_canaries(0, 0).map_err(|(_, what)| {
-                (Invariant::Canaries, format!("a slot that is not in use: {what}"))
-            })?;
+            let holds = *self.loaded() == if is_fresh { ZEROS } else { CANARIES };
+            ensure(holds, Invariant::Canaries, || "a slot has changed that is not in use".into())?;
         }
         Ok(())
     }

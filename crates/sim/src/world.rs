@@ -60,8 +60,8 @@ pub(crate) struct World<'a> {
     network: Network,
     pairs: Vec<Pair>,
     calm_since_ns: Option<u64>,
-    /// I14: when all has completed at the latest.
-    liveness_end_ns: u64,
+    /// I14: when all has completed at the latest, and since when it might.
+    latest: (u64, u64),
     coverage: Coverage,
     trace: TraceHash,
     /// Nodes at which something happens now, and who is no NIC.
@@ -103,7 +103,10 @@ impl<'a> World<'a> {
             nodes,
             pairs,
             calm_since_ns: scenario.is_sound().then_some(0),
-            liveness_end_ns: scenario.liveness_end_ns(),
+            latest: match scenario.mode {
+                Mode::Safety => (SAFETY_END_NS + scenario.longest_calls_ns(), 0),
+                Mode::Liveness => (scenario.liveness_end_ns(), scenario.faults_end_ns),
+            },
             coverage: Coverage::default(),
             trace: TraceHash::default(),
             outbox: VecDeque::new(),
@@ -149,10 +152,7 @@ impl<'a> World<'a> {
 
     /// I14: the simulation ends in time.
     fn check_end(&self, next_ns: u64) -> Result<(), Violation> {
-        let (end_ns, since_ns) = match self.scenario.mode {
-            Mode::Safety => (SAFETY_END_NS + self.scenario.longest_calls_ns(), 0),
-            Mode::Liveness => (self.liveness_end_ns, self.scenario.faults_end_ns),
-        };
+        let (end_ns, since_ns) = self.latest;
         let what = || format!("requests are left after {} ns", next_ns - since_ns);
         ensure(next_ns <= end_ns, Invariant::Liveness, what).at(self.now_ns)
     }

@@ -65,15 +65,16 @@ impl Pair {
             self.check_atomics(index)?;
             self.check_unfinished(index)?;
         }
+        let is_hopeless = turn.calm_since_ns.is_none()
+            && self.managed.as_ref().is_some_and(|managed| managed.has_called_enough());
+        let is_over = is_hopeless || self.ends.iter().all(|end| end.left == 0);
         for end in &mut self.ends {
-            end.arena.check_rest()?;
+            let has_a_successor = end.is_lost || end.overflowed.is_some();
+            end.arena.check_rest(is_over || has_a_successor)?;
             if !end.is_lost && end.overflowed.is_none() {
                 end.clear();
             }
         }
-        let is_hopeless = turn.calm_since_ns.is_none()
-            && self.managed.as_ref().is_some_and(|managed| managed.has_called_enough());
-        let is_over = is_hopeless || self.ends.iter().all(|end| end.left == 0);
         if is_over {
             self.phase = Phase::Done;
             return Ok(());
