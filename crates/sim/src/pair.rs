@@ -125,7 +125,10 @@ impl Pair {
             End::new(second, &nics[second], &plan, &mut random),
         ];
         let mut pair = Pair {
-            managed: plan.cm.as_ref().map(|cm| Box::new(Managed::new(cm, number))),
+            managed: plan
+                .cm
+                .as_ref()
+                .map(|cm| Box::new(Managed::new(cm, number, scenario.pairs.len()))),
             lookup: plan.lookup().map(|lookup| Box::new(Lookup::new(lookup, number))),
             overflows_left: plan.overflows,
             small_queue: None,

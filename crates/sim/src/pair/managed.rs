@@ -132,6 +132,8 @@ impl CmEnd {
 #[derive(Debug)]
 pub(super) struct Managed {
     plan: CmPlan,
+    /// How many there are, with others.
+    pairs: u64,
     service: ServiceId,
     ends: [CmEnd; 2],
     /// Events that were fetched, each with the end that they came to.
@@ -156,8 +158,10 @@ pub(super) struct Managed {
 }
 
 impl Managed {
-    pub(super) fn new(plan: &CmPlan, number: usize) -> Managed {
+    /// The connection of the pair with this number, of so many.
+    pub(super) fn new(plan: &CmPlan, number: usize, pairs: usize) -> Managed {
         Managed {
+            pairs: pairs as u64,
             service: plan.service(number),
             ends: [CmEnd::new(), CmEnd::new()],
             events: VecDeque::new(),

@@ -91,6 +91,12 @@ fn i14_an_overflow_that_cannot_be_does_not_keep_a_pair_from_its_end() {
     assert_eq!(violation(&older(49_872)).map(|found| found.to_string()), None);
 }
 
+/// Copies of a REP leave twice in a second at most for a caller whose address may be forged.
+#[test]
+fn i14_a_rep_whose_copies_wait_for_their_budget_may_be_unconfirmed() {
+    assert_eq!(violation(&older(151_103)).map(|found| found.to_string()), None);
+}
+
 /// A REJ was on its way when the process that had sent it ended.
 #[test]
 fn i15_what_a_process_has_said_before_it_ended_is_explained() {

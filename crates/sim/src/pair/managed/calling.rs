@@ -14,12 +14,11 @@ use crate::violation::{Check, Invariant};
 const ANNOUNCED_NS: usize = 2_000_000_000;
 /// Calls that may wait for a listener that comes late.
 const LATE_BACKLOG: usize = 8;
+/// Of all connections of one caller, a copy of a REP leaves in this time, as long as none was confirmed: its address may
+/// be forged.
+const UNPROVEN_NS: u64 = 500_000_000;
 /// A caller that gives up does so within this time.
 const HANG_UP_NS: usize = 150_000_000;
-/// Between two copies of a REP to a caller that has never confirmed anything, whatever connection they are of.
-const UNCONFIRMED_COPY_NS: u64 = 500_000_000;
-/// The most connections of a network: one more than its nodes.
-const MOST_PAIRS: u64 = 17;
 /// Room for private data of the caller, with and without the header of rdma_cm.
 pub(super) const CALL_ROOM: [usize; 2] = [92, 56];
 /// Room for private data of the called end: when it accepts, and when it rejects.
@@ -60,9 +59,8 @@ impl Managed {
 
     /// True if the caller knows the connection, and copies of the REP have come to it since there are no faults.
     pub(super) fn must_be_confirmed(&self, now_ns: u64, calm_since_ns: Option<u64>) -> bool {
-        let interval_ns = self.plan.answer_ns() / (1 + u64::from(self.plan.max_retries));
-        // Two copies, and those of all other connections of a caller that has confirmed nothing yet before them.
-        let copies_ns = 2 * interval_ns + MOST_PAIRS * UNCONFIRMED_COPY_NS;
+        let copies_ns = 2 * self.plan.answer_ns() / (1 + u64::from(self.plan.max_retries))
+            + UNPROVEN_NS * self.pairs;
         let is_calm = calm_since_ns.is_some_and(|since| since + copies_ns < now_ns);
         is_calm && self.plan.max_retries > 2 && self.may_send(self.caller())
     }
