@@ -59,6 +59,8 @@ pub(crate) struct World<'a> {
     nodes: Vec<Node>,
     network: Network,
     pairs: Vec<Pair>,
+    /// When the application of each pair acts next.
+    due_ns: Vec<Option<u64>>,
     calm_since_ns: Option<u64>,
     /// I14: when all has completed at the latest, and since when it might.
     latest: (u64, u64),
@@ -85,7 +87,7 @@ impl<'a> World<'a> {
         let nics: Vec<Nic> = nodes.iter().map(|node| node.nic.clone()).collect();
         let random = |index| Random::new(scenario.seed, 1 + index as u64);
         let pair = |index| Pair::new(index, scenario, &nics, random(index));
-        let pairs = (0..scenario.pairs.len()).map(pair).collect();
+        let pairs: Vec<Pair> = (0..scenario.pairs.len()).map(pair).collect();
         let adversary = (scenario.forged > 0).then(|| {
             Adversary::new(address_of(scenario, nodes.len()), scenario.forged, random(ADVERSARY))
         });
@@ -101,6 +103,7 @@ impl<'a> World<'a> {
             now_ns: 0,
             busy: vec![false; nodes.len() + 1],
             nodes,
+            due_ns: pairs.iter().map(Pair::poll_timeout).collect(),
             pairs,
             calm_since_ns: scenario.is_sound().then_some(0),
             latest: match scenario.mode {
@@ -141,7 +144,7 @@ impl<'a> World<'a> {
             return None;
         }
         let devices = self.nodes.iter().filter_map(|node| node.deadline_ns);
-        let applications = self.pairs.iter().filter_map(Pair::poll_timeout);
+        let applications = self.due_ns.iter().filter_map(|due_ns| *due_ns);
         let adversary = self.adversary.as_ref().and_then(Adversary::poll_timeout);
         let network = self.network.poll_timeout();
         let crash = self.crashes.last().map(|crash| crash.at_ns);
@@ -219,6 +222,7 @@ impl<'a> World<'a> {
             for pair in &mut self.pairs {
                 Mishap { pair }.handle_crash(node, &self.nodes[node].nic, self.now_ns);
             }
+            self.due_ns = self.pairs.iter().map(Pair::poll_timeout).collect();
             let outage = Outage { node, from_ns: self.now_ns, until_ns: back_ns };
             self.network.add_outage(outage);
         }
@@ -236,7 +240,7 @@ impl<'a> World<'a> {
     fn serve_applications(&mut self, busy: &[bool]) -> Result<(), Violation> {
         for index in 0..self.pairs.len() {
             let nodes = self.pairs[index].nodes();
-            let is_due = self.pairs[index].poll_timeout().is_some_and(|at| at <= self.now_ns);
+            let is_due = self.due_ns[index].is_some_and(|at| at <= self.now_ns);
             let pair = &mut self.pairs[index];
             if pair.is_waiting(self.now_ns) || !is_due && !pair.has_completions(busy) {
                 continue;
@@ -259,6 +263,7 @@ impl<'a> World<'a> {
             if has_acted && self.pairs[index].has_completions(&[]) {
                 self.pairs[index].look_at(self.now_ns + 1);
             }
+            self.due_ns[index] = self.pairs[index].poll_timeout();
         }
         Ok(())
     }
