@@ -26,7 +26,7 @@ impl QueuePair {
                 _ => self.fail(reason, cx),
             }
         }
-        self.report_drained(cx);
+        report_drained(self, cx);
     }
 
     /// Puts the QP into the error state and flushes it (R87).
@@ -55,5 +55,17 @@ impl QueuePair {
         cx.events.forget_qp(self.config.init.qpn);
         self.responder.release(cx);
         *self = super::blank(&self.config.init);
+    }
+}
+
+/// Raises SQ_DRAINED once nothing that was begun is unfinished. Between the pieces of a long
+/// request nothing may be in flight for a moment.
+fn report_drained(qp: &mut QueuePair, cx: &mut Context<'_>) {
+    if qp.config.state != QpState::Sqd || qp.drained_reported || qp.is_draining() {
+        return;
+    }
+    qp.drained_reported = true;
+    if qp.config.attr.en_sqd_async_notify {
+        cx.events.push(AsyncEvent::SqDrained(qp.config.init.qpn));
     }
 }

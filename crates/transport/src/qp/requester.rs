@@ -19,7 +19,7 @@ mod transmit;
 use std::collections::VecDeque;
 
 use fast_path::Middle;
-pub(super) use fast_path::poll_small_train;
+pub(super) use fast_path::{poll_small_train, take_response_train};
 use selective_repeat::SelectiveRepeat;
 use send_queue::SendQueue;
 use send_window::{AckRequests, CongestionWindow, PsnWindow};

@@ -12,7 +12,7 @@ mod receives;
 mod reliable;
 mod replay;
 mod responses;
-mod train;
+pub(super) mod train;
 mod unreliable;
 
 use message::Message;
@@ -172,7 +172,7 @@ impl Responder {
         packet: &Packet<'_>,
         cx: &mut Context<'_>,
     ) {
-        if self.take_fast_path(config, arrival, packet, cx) {
+        if !arrival.is_congestion_marked() && self.take_usual(config, packet, cx) {
             return;
         }
         self.note_congestion(config, now, arrival);

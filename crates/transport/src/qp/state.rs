@@ -8,7 +8,6 @@ use uroce_wire::Psn;
 use crate::attr::{QpAttr, QpAttrMask, QpInit, QpType};
 use crate::cause::FlushReason;
 use crate::context::Context;
-use crate::event::AsyncEvent;
 use crate::limits;
 use crate::qp::QueuePair;
 use crate::qp::config::QpConfig;
@@ -344,17 +343,5 @@ impl QueuePair {
         self.config.completion_counters = counters;
         self.requester.set_features(&features);
         self.responder.set_features(&features);
-    }
-
-    /// Raises SQ_DRAINED once nothing that was begun is unfinished. Between the pieces of a long
-    /// request nothing may be in flight for a moment.
-    pub(crate) fn report_drained(&mut self, cx: &mut Context<'_>) {
-        if self.config.state != QpState::Sqd || self.drained_reported || self.is_draining() {
-            return;
-        }
-        self.drained_reported = true;
-        if self.config.attr.en_sqd_async_notify {
-            cx.events.push(AsyncEvent::SqDrained(self.config.init.qpn));
-        }
     }
 }

@@ -13,7 +13,10 @@ use uroce_wire::{Packet, Psn, train_packets};
 
 use crate::attr::QpType;
 use crate::context::{Arrival, Context, Train, TrainLimits, Transmit};
-use crate::qp::requester::{may_send_more, poll_small_train, until_ack_is_due};
+use crate::qp::requester::{
+    may_send_more, poll_small_train, take_response_train, until_ack_is_due,
+};
+use crate::qp::responder::train::take_train;
 use crate::qp::{Admitted, QueuePair, counts_in_flight, note_sent};
 use crate::time::Instant;
 
@@ -51,8 +54,10 @@ impl QueuePair {
         // As many as leave: of memory on demand, so much is known to be there.
         let most = train_packets(first.bytes().len()).min(*count) as u32;
         let taken = match first.info.is_request() {
-            true => self.responder.take_train(&self.config, now, first, most, next, cx),
-            false => self.requester.take_train(&self.config, now, first, most, next, cx),
+            true => take_train(&mut self.responder, &self.config, now, first, most, next, cx),
+            false => {
+                take_response_train(&mut self.requester, &self.config, now, first, most, next, cx)
+            }
         };
         if taken > 0 {
             let bytes = u64::from(taken) * first.bytes().len() as u64;

@@ -218,46 +218,46 @@ impl Requester {
         self.wake();
         true
     }
+}
 
-    /// READ responses that arrived behind each other, up to `most`: in order, of one READ REQUEST, and not the end of it. Returns
-    /// how many; what is not usual has changed nothing.
-    pub(crate) fn take_train<'p>(
-        &mut self,
-        config: &QpConfig,
-        now: Instant,
-        head: &Packet<'_>,
-        most: u32,
-        mut next: impl FnMut(Psn) -> Option<Packet<'p>>,
-        cx: &mut Context<'_>,
-    ) -> u32 {
-        let (first, mtu) = (head.bth.psn, config.attr.path_mtu.bytes());
-        let usual = head.bth.opcode == Opcode::RC_READ_RESPONSE_MIDDLE
-            && first == self.psns.una()
-            && head.payload().len() == mtu
-            && !self.selective_repeat.is_under_way();
-        let oldest = self.send_queue.front().filter(|_| usual);
-        let place = oldest.and_then(|wqe| {
-            let most = wqe.middle_responses(first).min(self.psns.outstanding()).min(most);
-            let last = first.add(most.checked_sub(1)?);
-            wqe.place_of(first, last, most as usize * mtu, config.attr.path_mtu)
-        });
-        let place = place.map(|sge| cx.mem.check_local(&sge, config.init.pd, Access::LOCAL_WRITE));
-        let Some(Ok(place)) = place else { return 0 };
-        let (most, mut taken) = ((place.len() / mtu) as u32, 0);
-        while taken < most
-            && let Some(packet) = next(first.add(taken))
-        {
-            let copied = place.copy_in_part(taken as usize * mtu, packet.payload());
-            copied.expect("the place is as long as all payloads");
-            taken += 1;
-        }
-        if taken > 0 {
-            self.any_response = true;
-            self.finish_responses(config, now, first.add(taken - 1), cx);
-            self.wake();
-        }
-        taken
+/// READ responses that arrived behind each other, up to `most`: in order, of one READ REQUEST, and not the end of it. Returns
+/// how many; what is not usual has changed nothing.
+pub(in crate::qp) fn take_response_train<'p>(
+    requester: &mut Requester,
+    config: &QpConfig,
+    now: Instant,
+    head: &Packet<'_>,
+    most: u32,
+    mut next: impl FnMut(Psn) -> Option<Packet<'p>>,
+    cx: &mut Context<'_>,
+) -> u32 {
+    let (first, mtu) = (head.bth.psn, config.attr.path_mtu.bytes());
+    let usual = head.bth.opcode == Opcode::RC_READ_RESPONSE_MIDDLE
+        && first == requester.psns.una()
+        && head.payload().len() == mtu
+        && !requester.selective_repeat.is_under_way();
+    let oldest = requester.send_queue.front().filter(|_| usual);
+    let place = oldest.and_then(|wqe| {
+        let most = wqe.middle_responses(first).min(requester.psns.outstanding()).min(most);
+        let last = first.add(most.checked_sub(1)?);
+        wqe.place_of(first, last, most as usize * mtu, config.attr.path_mtu)
+    });
+    let place = place.map(|sge| cx.mem.check_local(&sge, config.init.pd, Access::LOCAL_WRITE));
+    let Some(Ok(place)) = place else { return 0 };
+    let (most, mut taken) = ((place.len() / mtu) as u32, 0);
+    while taken < most
+        && let Some(packet) = next(first.add(taken))
+    {
+        let copied = place.copy_in_part(taken as usize * mtu, packet.payload());
+        copied.expect("the place is as long as all payloads");
+        taken += 1;
     }
+    if taken > 0 {
+        requester.any_response = true;
+        requester.finish_responses(config, now, first.add(taken - 1), cx);
+        requester.wake();
+    }
+    taken
 }
 
 /// Writes up to `most` small messages whose packets have `len` bytes behind each other into `out`, with the CRCs of
@@ -326,14 +326,7 @@ fn write_small(
     bth.write(out)?;
     let (body, behind) = out.get_mut(start..)?.split_at_mut_checked(length)?;
     let from = cx.mem.check_local(wqe.only_sge()?, config.init.pd, Access::empty()).ok()?;
-    *crcs = *crcs && length.is_power_of_two();
-    match if *crcs { from.copy_out_crc(0, body) } else { None } {
-        Some(crc) => *behind.first_chunk_mut()? = crc.to_le_bytes(),
-        None => {
-            *crcs = false;
-            from.copy_out(0, body).ok()?;
-        }
-    }
+    copy_small(from, crcs, body, behind)?;
     if pad > 0 {
         behind.get_mut(..pad)?.fill(0);
     }
@@ -348,6 +341,27 @@ fn write_small(
     psns.note_sent(psn.add(1));
     send_queue.move_on();
     Some(len)
+}
+
+/// Copies the payload of a small message. `crcs`: its CRC is wanted in the first bytes of `behind`; false behind it, where it is
+/// not there.
+// Always: as above.
+#[inline(always)]
+fn copy_small(
+    from: MrSlice<'_>,
+    crcs: &mut bool,
+    body: &mut [u8],
+    behind: &mut [u8],
+) -> Option<()> {
+    *crcs = *crcs && body.len().is_power_of_two();
+    match if *crcs { from.copy_out_crc(0, body) } else { None } {
+        Some(crc) => *behind.first_chunk_mut()? = crc.to_le_bytes(),
+        None => {
+            *crcs = false;
+            from.copy_out(0, body).ok()?;
+        }
+    }
+    Some(())
 }
 
 /// A plain SEND or WRITE of RC that one packet carries.

@@ -12,24 +12,13 @@ use super::message::Message;
 use super::receives::Receives;
 use crate::attr::QpType;
 use crate::completion_counter::CountedOps;
-use crate::context::{Arrival, Context};
+use crate::context::Context;
 use crate::qp::config::{QpConfig, pad_of};
 use crate::qp_state::QpState;
 
 impl Responder {
     /// Executes the request if it is one of these. False, with nothing changed, if it takes the slow path.
-    #[inline]
-    pub(super) fn take_fast_path(
-        &mut self,
-        config: &QpConfig,
-        arrival: &Arrival,
-        packet: &Packet<'_>,
-        cx: &mut Context<'_>,
-    ) -> bool {
-        !arrival.is_congestion_marked() && self.take_usual(config, packet, cx)
-    }
-
-    /// [`take_fast_path`](Self::take_fast_path) of a packet that no router has marked, or that was answered for that before.
+    /// A packet that a router has marked does not come here before it was noted.
     // Always: each request takes this way, from two places.
     #[inline(always)]
     pub(super) fn take_usual(
@@ -43,9 +32,9 @@ impl Responder {
             return false;
         }
         let done = match (packet.bth.opcode, &self.message) {
-            (Opcode::RC_SEND_ONLY, None) => self.take_small_send(config, packet, data, cx),
+            (Opcode::RC_SEND_ONLY, None) => send_small(self, config, packet, data, cx),
             (Opcode::RC_WRITE_ONLY, None) => write_small(config, packet, data, cx),
-            (_, Some(_)) => return self.take_middle(config, packet, data, cx),
+            (_, Some(_)) => return take_middle(self, config, packet, data, cx),
             _ => false,
         };
         if done {
@@ -81,46 +70,8 @@ impl Responder {
             && (1..=config.attr.path_mtu.bytes()).contains(&length)
     }
 
-    /// The receive is taken when the bytes have got there. A shared queue takes the slow path.
-    #[inline]
-    fn take_small_send(
-        &mut self,
-        config: &QpConfig,
-        packet: &Packet<'_>,
-        data: &[u8],
-        cx: &mut Context<'_>,
-    ) -> bool {
-        let length = data.len() as u32;
-        let Some((wr_id, place)) = self.place_of_small_send(config, length, cx) else {
-            return false;
-        };
-        if place.copy_in(0, data).is_err() {
-            return false;
-        }
-        self.pass_small_send(config, wr_id, length, packet.bth.solicited, cx);
-        true
-    }
-
-    /// Where a SEND of `length` bytes goes: into the oldest receive of the queue pair's own queue, if that has one entry.
-    // Always: it is the way of each small SEND, from two places.
-    #[inline(always)]
-    pub(super) fn place_of_small_send<'m>(
-        &self,
-        config: &QpConfig,
-        length: u32,
-        cx: &'m Context<'_>,
-    ) -> Option<(u64, MrSlice<'m>)> {
-        let (wr_id, sge) = self.receives.front_of_one()?;
-        if length > sge.length {
-            return None;
-        }
-        let place = Sge { length, ..*sge };
-        let granted = cx.mem.check_local(&place, config.init.pd, Access::LOCAL_WRITE);
-        granted.ok().map(|place| (wr_id, place))
-    }
-
     /// The bytes of a SEND have got to the oldest receive.
-    // Always: as above.
+    // Always: it is the way of each small SEND, from two places.
     #[inline(always)]
     pub(super) fn pass_small_send(
         &mut self,
@@ -133,25 +84,6 @@ impl Responder {
         self.receives.drop_front_of_one();
         let wc = config.received(wr_id, length, config.peer());
         self.complete_recv(config, wc, solicited, cx);
-    }
-
-    /// A middle packet of the message in progress.
-    fn take_middle(
-        &mut self,
-        config: &QpConfig,
-        packet: &Packet<'_>,
-        data: &[u8],
-        cx: &mut Context<'_>,
-    ) -> bool {
-        let Some(message) = &self.message else {
-            return false;
-        };
-        let regular = message.contains(packet) && data.len() == config.attr.path_mtu.bytes();
-        if !regular || !place_middle(config, &self.receives, message, data, cx) {
-            return false;
-        }
-        self.pass_middle(config, data.len(), 1, packet.bth.ack_req, cx);
-        true
     }
 
     /// `packets` middle packets have brought `length` bytes to their place, of which the last asks for an ACK or does not.
@@ -205,6 +137,46 @@ fn next_address(config: &QpConfig, message: &Message, length: u64) -> Option<u64
     let allowed = config.attr.access.contains(Access::REMOTE_WRITE);
     (allowed && message.done + length < message.length)
         .then(|| message.va.wrapping_add(message.done))
+}
+
+/// Brings a SEND that is whole in its packet to its receive, which is taken when the bytes have got there. A shared queue takes
+/// the slow path.
+#[inline]
+fn send_small(
+    responder: &mut Responder,
+    config: &QpConfig,
+    packet: &Packet<'_>,
+    data: &[u8],
+    cx: &mut Context<'_>,
+) -> bool {
+    let (pd, length) = (config.init.pd, data.len() as u32);
+    let Some((wr_id, place)) = responder.receives.place_of_one(pd, length, cx.mem) else {
+        return false;
+    };
+    if place.copy_in(0, data).is_err() {
+        return false;
+    }
+    responder.pass_small_send(config, wr_id, length, packet.bth.solicited, cx);
+    true
+}
+
+/// Executes a middle packet of the message in progress; false, with nothing changed, if it is not one, or not allowed.
+fn take_middle(
+    responder: &mut Responder,
+    config: &QpConfig,
+    packet: &Packet<'_>,
+    data: &[u8],
+    cx: &mut Context<'_>,
+) -> bool {
+    let Some(message) = &responder.message else {
+        return false;
+    };
+    let regular = message.contains(packet) && data.len() == config.attr.path_mtu.bytes();
+    if !regular || !place_middle(config, &responder.receives, message, data, cx) {
+        return false;
+    }
+    responder.pass_middle(config, data.len(), 1, packet.bth.ack_req, cx);
+    true
 }
 
 /// Brings a WRITE that is whole in its packet to its place; false if that is not allowed.

@@ -2,8 +2,6 @@
 
 use uroce_wire::{Operation, Packet, Position};
 
-use super::receives::Receives;
-
 /// A message of which some packets have arrived.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub(super) struct Message {
@@ -37,12 +35,12 @@ impl Message {
     }
 
     /// How many bytes middle packets may still bring: a WRITE has a last packet with one byte at least, and a SEND ends with
-    /// its receive.
+    /// its receive, which has `receive` bytes.
     #[inline]
-    pub(super) fn middle_bytes(&self, receives: &Receives) -> u64 {
+    pub(super) fn middle_bytes(&self, receive: u64) -> u64 {
         let length = match self.operation {
             Operation::Write => self.length.saturating_sub(1),
-            _ => receives.current().length,
+            _ => receive,
         };
         length.saturating_sub(self.done)
     }

@@ -3,7 +3,7 @@
 //! For RC, UC and UD that is settled when the queue pair is made. A request of XRC names a shared
 //! receive queue, which brings its protection domain and its completion queue (X3, X5).
 
-use uroce_memory::{PdId, Requirer, Sge};
+use uroce_memory::{Access, MemTable, MrSlice, PdId, Requirer, Sge};
 use uroce_wire::Packet;
 
 use super::checks::Refusal;
@@ -102,6 +102,25 @@ impl Receives {
             return None;
         }
         self.queue.front_of_one()
+    }
+
+    /// Where a SEND of `length` bytes goes, if the oldest work request has [one entry](Self::front_of_one) with the room, and
+    /// may be written to: the cookie, and the bytes.
+    // Always: it is the way of each small SEND, from two places.
+    #[inline(always)]
+    pub(super) fn place_of_one<'m>(
+        &self,
+        pd: PdId,
+        length: u32,
+        mem: &'m MemTable,
+    ) -> Option<(u64, MrSlice<'m>)> {
+        let (wr_id, sge) = self.front_of_one()?;
+        if length > sge.length {
+            return None;
+        }
+        let place = Sge { length, ..*sge };
+        let granted = mem.check_local(&place, pd, Access::LOCAL_WRITE);
+        granted.ok().map(|place| (wr_id, place))
     }
 
     /// Takes away what [`front_of_one`](Self::front_of_one) has shown.
