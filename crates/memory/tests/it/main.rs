@@ -5,6 +5,7 @@ mod common;
 mod edges;
 mod guesses;
 mod lives;
+mod parts;
 mod registration;
 mod rights;
 mod sge_lists;
