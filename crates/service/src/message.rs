@@ -31,11 +31,11 @@ pub(crate) enum ClientMessage {
     Attach(SocketAddr, Option<(Slot, SlotToken)>),
     /// A new packet, or room in a ring: the service slept.
     Wake,
-    /// Requests to a service ID are for this client. Answered.
+    /// Requests to a service ID are for this client. Answered with its number, if that is not 0.
     Claim(u32, u64),
     /// They are no more.
     Release(u64),
-    /// Packets to a multicast group are for this client, among others. Answered.
+    /// Packets to a multicast group are for this client, among others. Answered with its number, if that is not 0.
     Join(u32, IpAddr),
     /// They are no more.
     Leave(IpAddr),

@@ -105,6 +105,10 @@ impl PortService {
         if let Err(error) = &outcome {
             tracing::debug!(%slot, ?message, %error, "refused");
         }
+        // Who waits for no answer may not read one, and it would take the room of others.
+        if number == 0 {
+            return;
+        }
         if let Some(client) = port.clients.get(slot) {
             // A client that does not read its answers goes without.
             client.control.send(&ServiceMessage::done(number, &outcome).encode()).ok();

@@ -1,6 +1,8 @@
 //! Service ids and groups of clients: over restarts, in great number, and beside those of others.
 
 use super::*;
+use crate::client::testing::{Attachment, attach};
+use crate::message::{ClientMessage, ServiceMessage};
 
 fn claim(client: &mut ServedDatapath, service: u64) -> std::io::Result<()> {
     client.shared_port().expect("shared").claim_service(service)
@@ -110,25 +112,44 @@ fn without_a_service_nothing_is_claimed() {
     assert!(problem.contains("has gone"), "{problem}");
 }
 
+/// The next answer to a client that talks by itself.
+fn next_answer(client: &Attachment) -> ServiceMessage {
+    let end = Instant::now() + Duration::from_secs(20);
+    loop {
+        if let Some(answer) = client.control.receive().expect("connected") {
+            return ServiceMessage::decode(answer.bytes()).expect("a message");
+        }
+        assert!(Instant::now() < end, "no answer");
+        std::thread::yield_now();
+    }
+}
+
+/// A client tells a service that is back what it had, and does not wait for each. Answers to that would fill the queue in which the
+/// answer to its next request has to find room.
+#[test]
+fn only_numbered_requests_are_answered() {
+    let running = Running::start();
+    let client = attach(&running.socket(), addr(HERE));
+    let end = Instant::now() + Duration::from_secs(20);
+    let told = (0..1000).map(|service| ClientMessage::Claim(0, service));
+    let joined = ClientMessage::Join(0, addr("239.1.2.3:4791").ip());
+    for message in told.chain([joined, ClientMessage::Claim(1, 9999)]) {
+        client.control.send_by(&message.encode(), end).expect("sent");
+    }
+    assert_eq!(next_answer(&client), ServiceMessage::done(1, &Ok(())));
+}
+
 /// Another client may not give back what one has claimed.
 #[test]
 fn only_the_owner_gives_a_claim_back() {
     let running = Running::start();
     let (mut owner, mut other) = (running.client(), running.client());
     claim(&mut owner, 7).expect("free");
-    let thief = crate::client::testing::attach(&running.socket(), addr(HERE));
-    thief.control.send(&crate::message::ClientMessage::Release(7).encode()).expect("sent");
-    thief.control.send(&crate::message::ClientMessage::Claim(1, 7).encode()).expect("sent");
-    let end = Instant::now() + Duration::from_secs(20);
-    let answer = loop {
-        if let Some(answer) = thief.control.receive().expect("connected") {
-            break answer;
-        }
-        assert!(Instant::now() < end, "no answer");
-        std::thread::yield_now();
-    };
-    let refused =
-        crate::message::ServiceMessage::done(1, &Err(rustix::io::Errno::ADDRINUSE.into()));
-    assert_eq!(crate::message::ServiceMessage::decode(answer.bytes()), Some(refused));
+    let thief = attach(&running.socket(), addr(HERE));
+    thief.control.send(&ClientMessage::Release(7).encode()).expect("sent");
+    thief.control.send(&ClientMessage::Claim(1, 7).encode()).expect("sent");
+    let answer = next_answer(&thief);
+    let refused = ServiceMessage::done(1, &Err(rustix::io::Errno::ADDRINUSE.into()));
+    assert_eq!(answer, refused);
     claim(&mut other, 7).expect_err("still claimed");
 }
