@@ -129,14 +129,20 @@ impl Guest {
         if self.mailbox.wait_ready(limit) {
             return Ok(self);
         }
-        let log = |name: &str| fs::read_to_string(self.folder.join(name)).unwrap_or_default();
         Err(Error::new(format!(
-            "the guest did not come up within {} s under {:?}; its console:\n{}{}",
+            "the guest did not come up within {} s under {:?}; {}",
             limit.as_secs(),
             self.accelerator,
-            log("console"),
-            log("qemu")
+            self.output()
         )))
+    }
+
+    /// What its kernel has printed, and QEMU: why it is gone.
+    fn output(&self) -> String {
+        let read = |name: &str| fs::read(self.folder.join(name)).unwrap_or_default();
+        let (console, qemu) = (read("console"), read("qemu"));
+        let text = |bytes: &[u8]| last_lines(&String::from_utf8_lossy(bytes)).to_owned();
+        format!("the end of its console:\n{}\nof what QEMU said:\n{}", text(&console), text(&qemu))
     }
 
     /// Runs `script` with the guest's shell and waits for it.
@@ -155,7 +161,9 @@ impl Guest {
         let number = self.next_job.fetch_add(1, Ordering::Relaxed);
         let file = self.share().join(format!("{number}.sh"));
         fs::write(&file, script).context(|| format!("could not write {}", file.display()))?;
-        self.mailbox.send(&format!("run {number}"))?;
+        self.mailbox
+            .send(&format!("run {number}"))
+            .map_err(|error| Error::new(format!("{error}; {}", self.output())))?;
         Ok(Job { guest: self, number, started: Instant::now(), ended: false })
     }
 
@@ -206,6 +214,13 @@ impl Guest {
     }
 }
 
+/// The last lines of a text, enough for the report of a kernel that has panicked.
+fn last_lines(text: &str) -> &str {
+    const LINES: usize = 60;
+    let start = text.trim_end().rmatch_indices('\n').nth(LINES - 1);
+    text.get(start.map_or(0, |(at, _)| at + 1)..).unwrap_or(text)
+}
+
 impl Drop for Guest {
     fn drop(&mut self) {
         // Nothing in the guest is worth an orderly end; the machine is killed right after.
@@ -232,7 +247,12 @@ impl Job<'_> {
         let code = self.guest.mailbox.wait_end(self.number, left).map_err(|error| {
             let so_far = self.text();
             let seconds = self.started.elapsed().as_secs();
-            Error::new(format!("{error} ({seconds} s after its start); it had printed:\n{so_far}"))
+            let mut text =
+                format!("{error} ({seconds} s after its start); it had printed:\n{so_far}");
+            if self.guest.mailbox.is_closed() {
+                text += &format!("\n{}", self.guest.output());
+            }
+            Error::new(text)
         })?;
         self.ended = true;
         Ok(Output { code, text: self.text() })
@@ -251,5 +271,18 @@ impl Drop for Job<'_> {
         if !self.ended {
             drop(self.guest.mailbox.send(&format!("kill {}", self.number)));
         }
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn the_end_of_a_console_is_shown() {
+        assert_eq!(last_lines("one\ntwo\n"), "one\ntwo\n");
+        assert_eq!(last_lines(""), "");
+        let long: String = (0..100).map(|line| format!("{line}\n")).collect();
+        assert!(last_lines(&long).starts_with("40\n") && last_lines(&long).ends_with("99\n"));
     }
 }

@@ -80,6 +80,11 @@ impl Mailbox {
         }
     }
 
+    /// Whether the machine is gone.
+    pub fn is_closed(&self) -> bool {
+        self.shared.lock().closed
+    }
+
     fn wait<T>(&self, limit: Duration, mut done: impl FnMut(&mut State) -> Option<T>) -> Option<T> {
         let deadline = Instant::now() + limit;
         let mut state = self.shared.lock();
