@@ -63,6 +63,22 @@ fn r49_acks_around_an_answer_that_nobody_waits_for_any_more_are_one() {
     assert_eq!(is, [("RC_ACKNOWLEDGE", EPSN + 2), ("RC_ATOMIC_ACKNOWLEDGE", EPSN + 3)]);
 }
 
+/// Nor is the answer to a part of a READ, when more of it is asked for.
+#[test]
+fn r49_acks_around_a_response_that_a_newer_one_replaces_are_one() {
+    let mut pair = Pair::rc();
+    let (va, rkey) = pair.target(0);
+    let write = Forged::write(EPSN, va, rkey, b"once");
+    pair.hit(&write);
+    pair.hit(&Forged::read(EPSN + 1, va, rkey, 1000));
+    for request in [write.clone(), Forged::read(EPSN + 3, va + 512, rkey, 488), write] {
+        pair.give(&request);
+    }
+    let answers = pair.hit(&Forged::read(EPSN + 1, va, rkey, 1000));
+    let is: Vec<_> = answers.iter().map(|answer| answer.psn).collect();
+    assert_eq!(is, [EPSN, EPSN + 1, EPSN + 2, EPSN + 3, EPSN + 4]);
+}
+
 #[test]
 fn r58_a_duplicate_read_is_executed_again_from_current_memory() {
     let mut pair = Pair::rc();

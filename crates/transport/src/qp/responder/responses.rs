@@ -245,9 +245,14 @@ impl Responses {
             return;
         }
         self.queue.retain(|old| !is_replaced(old, &answer));
-        if self.queue.len() >= limits::RESPONSE_QUEUE {
-            return;
+        if self.queue.len() < limits::RESPONSE_QUEUE {
+            self.insert_in_order(answer, goes_back);
         }
+        // Where a part has been replaced, two may have come together.
+        self.join_acks();
+    }
+
+    fn insert_in_order(&mut self, answer: Response, goes_back: bool) {
         let psn = answer.psn();
         let at = self.queue.iter().position(|other| other.psn().since(psn) > 0);
         if goes_back
@@ -259,10 +264,14 @@ impl Responses {
         self.queue.insert(at.unwrap_or(self.queue.len()), answer);
     }
 
-    /// Drops the answer to the request with this PSN, which can be given no more. Of ACKs before and behind it, one is
-    /// left.
+    /// Drops the answer to the request with this PSN, which can be given no more.
     pub(super) fn drop_answer(&mut self, key: Psn) {
         self.queue.retain(|answer| answer.is_ack() || key_of(answer) != key);
+        self.join_acks();
+    }
+
+    /// Of ACKs that stand side by side since an answer between them has gone, one is left.
+    fn join_acks(&mut self) {
         for index in (1..self.queue.len()).rev() {
             let (older, newer) = (self.queue[index - 1], self.queue[index]);
             if older.is_ack() && newer.is_ack() {
