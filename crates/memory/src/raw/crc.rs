@@ -65,21 +65,21 @@ pub(super) unsafe fn copy(from: *const u8, to: *mut u8, len: usize) -> Option<u3
     // caller's promise.
     unsafe {
         Some(match multiplier(len)? {
-            Multiplier::Bits128 => copy_by_64(from, to, len),
-            Multiplier::Bits256 => copy_by_128(from, to, len),
+            Multiplier::Bits128 => copy_by_64(0, from, to, len),
+            Multiplier::Bits256 => copy_by_128(0, from, to, len),
         })
     }
 }
 
-/// The register of CRC-32 behind `bytes`, from 0 on; `None` if nothing multiplies so many.
+/// The register of CRC-32 behind `bytes`, from that before them; `None` if nothing multiplies so many.
 #[inline]
-pub(super) fn look(bytes: &[u8]) -> Option<u32> {
+pub(super) fn look(before: u32, bytes: &[u8]) -> Option<u32> {
     let (from, to, len) = (bytes.as_ptr(), std::ptr::null_mut(), bytes.len());
     // SAFETY: as above; the bytes are a slice, and nothing is written.
     unsafe {
         Some(match multiplier(len)? {
-            Multiplier::Bits128 => look_by_64(from, to, len),
-            Multiplier::Bits256 => look_by_128(from, to, len),
+            Multiplier::Bits128 => look_by_64(before, from, to, len),
+            Multiplier::Bits256 => look_by_128(before, from, to, len),
         })
     }
 }
@@ -97,6 +97,16 @@ macro_rules! load {
             "vmovdqu ", $stream, ", [rsi + rcx + ", $at, "]\n",
             store!($store, "vmovdqu [rdi + rcx + " $at "], " $stream),
         )
+    };
+}
+
+/// Adds the register before the bytes to the first of them; that before a copy is 0.
+macro_rules! begin {
+    (copy, $stream:literal, $register:literal) => {
+        ""
+    };
+    (look, $stream:literal, $register:literal) => {
+        concat!("vmovd xmm5, eax\nvpxor ", $stream, ", ", $stream, ", ", $register)
     };
 }
 
@@ -197,13 +207,14 @@ macro_rules! by_64 {
         /// # Safety
         /// `len` bytes from `from` are there, 64 at least and a multiple of that; if it copies, as many from `to`, which are
         /// no part of them. The processor has AVX and PCLMULQDQ.
-        unsafe fn $name(from: *const u8, to: *mut u8, len: usize) -> u32 {
+        unsafe fn $name(before: u32, from: *const u8, to: *mut u8, len: usize) -> u32 {
             let crc: u32;
             // SAFETY: reads, and writes if it copies, the `len` bytes that the caller vouches for, each once.
             unsafe {
                 asm!(
                     "vmovdqu xmm4, [r8]",
                     load!($store, "xmm0", "0"),
+                    begin!($store, "xmm0", "xmm5"),
                     load!($store, "xmm1", "16"),
                     load!($store, "xmm2", "32"),
                     load!($store, "xmm3", "48"),
@@ -228,7 +239,7 @@ macro_rules! by_64 {
                     inout("rcx") len.wrapping_neg() => _,
                     in("r8") BY_64.as_ptr(),
                     in("r9") TO_4.as_ptr(),
-                    out("eax") crc,
+                    inout("eax") before => crc,
                     clobber_abi("sysv64"),
                     options(nostack),
                 );
@@ -244,7 +255,7 @@ macro_rules! by_128 {
         /// # Safety
         /// `len` bytes from `from` are there, 256 at least and a multiple of 128; if it copies, as many from `to`, which are
         /// no part of them. The processor has AVX2 and VPCLMULQDQ.
-        unsafe fn $name(from: *const u8, to: *mut u8, len: usize) -> u32 {
+        unsafe fn $name(before: u32, from: *const u8, to: *mut u8, len: usize) -> u32 {
             let crc: u32;
             // SAFETY: reads, and writes if it copies, the `len` bytes that the caller vouches for, each once. The upper halves
             // of the registers are cleared behind it, none of which is in use by the rules of the ABI.
@@ -252,6 +263,7 @@ macro_rules! by_128 {
                 asm!(
                     "vmovdqu ymm4, [r8]",
                     load!($store, "ymm0", "0"),
+                    begin!($store, "ymm0", "ymm5"),
                     load!($store, "ymm1", "32"),
                     load!($store, "ymm2", "64"),
                     load!($store, "ymm3", "96"),
@@ -283,7 +295,7 @@ macro_rules! by_128 {
                     inout("rcx") len.wrapping_neg() => _,
                     in("r8") BY_128.as_ptr(),
                     in("r9") TO_4.as_ptr(),
-                    out("eax") crc,
+                    inout("eax") before => crc,
                     clobber_abi("sysv64"),
                     options(nostack),
                 );
@@ -303,8 +315,8 @@ mod tests {
     use super::*;
 
     /// Bit by bit.
-    fn register(bytes: &[u8]) -> u32 {
-        bytes.iter().fold(0u32, |state, byte| {
+    fn register(before: u32, bytes: &[u8]) -> u32 {
+        bytes.iter().fold(before, |state, byte| {
             (0..8).fold(state ^ u32::from(*byte), |state, _| {
                 (state >> 1) ^ (0xedb8_8320 & 0u32.wrapping_sub(state & 1))
             })
@@ -320,7 +332,9 @@ mod tests {
             let (from, mut to) = (&bytes[at..at + len], vec![0xee; len + 2]);
             // SAFETY: both have `len` bytes there.
             let crc = unsafe { copy(from.as_ptr(), to[1..].as_mut_ptr(), len) };
-            assert_eq!([crc, look(from)], [known.then(|| register(from)); 2], "{len}");
+            assert_eq!([crc, look(0, from)], [known.then(|| register(0, from)); 2], "{len}");
+            let before = 0x1234_5678u32.rotate_left(len as u32 / 64);
+            assert_eq!(look(before, from), known.then(|| register(before, from)), "{len}");
             if !known {
                 continue;
             }
@@ -329,10 +343,10 @@ mod tests {
             // SAFETY: as above, and whoever has the wide one has this one.
             let crcs = unsafe {
                 to.fill(0);
-                let copied = copy_by_64(from.as_ptr(), to[1..].as_mut_ptr(), len);
-                [copied, look_by_64(from.as_ptr(), std::ptr::null_mut(), len)]
+                let copied = copy_by_64(0, from.as_ptr(), to[1..].as_mut_ptr(), len);
+                [copied, look_by_64(before, from.as_ptr(), std::ptr::null_mut(), len)]
             };
-            assert_eq!(crcs, [register(from); 2], "{len}");
+            assert_eq!(crcs, [register(0, from), register(before, from)], "{len}");
             assert_eq!((&to[1..=len], to[0], to[len + 1]), (from, 0, 0));
         }
     }

@@ -323,14 +323,17 @@ impl Region {
     }
 }
 
-/// The register of CRC-32 behind `bytes`, from 0 on, by carry-less multiplication. `None` where that is not to be had: it
-/// depends on the processor, and takes a multiple of 64 bytes.
+/// The register of CRC-32 behind `bytes`, from that before them, by carry-less multiplication. `None` where that is not to be had:
+/// it depends on the processor, and takes a multiple of 64 bytes.
 #[inline]
-pub fn multiplied_crc(bytes: &[u8]) -> Option<u32> {
+pub fn multiplied_crc(before: u32, bytes: &[u8]) -> Option<u32> {
     #[cfg(all(target_arch = "x86_64", not(miri)))]
-    return crc::look(bytes);
+    return crc::look(before, bytes);
     #[cfg(not(all(target_arch = "x86_64", not(miri))))]
-    None
+    {
+        let _ = (before, bytes);
+        None
+    }
 }
 
 /// Copies private bytes into registered ones, the end last.
