@@ -36,7 +36,9 @@ struct End {
     mr: Mr,
     cq: CqId,
     ip: IpAddr,
-    icrc: FlowIcrc,
+    /// Two, as a device has for each queue pair.
+    tx_icrc: FlowIcrc,
+    rx_icrc: FlowIcrc,
     parser: PacketParser,
 }
 
@@ -92,7 +94,8 @@ fn end(index: u8) -> End {
         mr,
         cq,
         ip: IpAddr::from([10, 0, 0, index]),
-        icrc: FlowIcrc::with_payload_crc(multiplied_crc),
+        tx_icrc: FlowIcrc::with_payload_crc(multiplied_crc),
+        rx_icrc: FlowIcrc::with_payload_crc(multiplied_crc),
         parser: PacketParser::default(),
     }
 }
@@ -153,9 +156,9 @@ fn emit(end: &mut End, flow: &Flow, burst: &mut Burst) {
         let limits = TrainLimits { most: TRAIN - 1, allowance: u64::MAX, crcs: true };
         let train = end.qp.poll_train(Instant::ZERO, &first, limits, behind, cx!(end));
         let (packet, behind) = room.split_at_mut(first.len);
-        seal(&mut end.icrc, flow, packet, false);
+        seal(&mut end.tx_icrc, flow, packet, false);
         for packet in behind.chunks_exact_mut(first.len).take(train.packets) {
-            seal(&mut end.icrc, flow, packet, train.crcs);
+            seal(&mut end.tx_icrc, flow, packet, train.crcs);
         }
         burst.trains.push((first.len, 1 + train.packets));
         at += (1 + train.packets) * first.len;
@@ -196,7 +199,7 @@ fn receive(end: &mut End, flow: &Flow, buffer: &[u8], length: usize) -> usize {
     let (bytes, behind) = buffer.split_at(length);
     let packet = end.parser.parse(bytes).expect("our own packet");
     let admitted = end.qp.admits(&arrival, &packet).expect("from our own peer");
-    assert!(end.icrc.verify(flow, 0, bytes));
+    assert!(end.rx_icrc.verify(flow, 0, bytes));
     end.qp.handle_packet(Instant::ZERO, &arrival, &packet, admitted, cx!(end));
     if behind.is_empty() {
         return 1;
@@ -208,7 +211,7 @@ fn receive(end: &mut End, flow: &Flow, buffer: &[u8], length: usize) -> usize {
     let train = ArrivedTrain { first, admitted, count: following.len() };
     let next = |psn| {
         let next = packet.parse_alike(following.next()?).filter(|next| next.bth.psn == psn)?;
-        end.icrc.verify(flow, 0, next.bytes()).then_some(next)
+        end.rx_icrc.verify(flow, 0, next.bytes()).then_some(next)
     };
     1 + end.qp.handle_train(Instant::ZERO, &arrival, &train, next, cx!(end))
 }

@@ -237,12 +237,19 @@ impl FlowIcrc {
         }
     }
 
-    #[inline]
+    // Always: as above; what is known of the flow stays in registers for all packets of a train.
+    #[inline(always)]
     fn behind_head(&mut self, flow: &Flow, covered: &[u8], head: u64) -> u32 {
-        let behind = |known: &Known| known.behind(flow, covered, head);
-        // In a conversation every packet is alike to the one before the last: data, ACK, data.
-        let found = self.last.as_ref().and_then(behind);
-        match found.or_else(|| self.before.as_ref().and_then(behind)) {
+        match self.last.as_ref().and_then(|last| last.behind(flow, covered, head)) {
+            Some(behind) => behind,
+            None => self.behind_another_head(flow, covered, head),
+        }
+    }
+
+    /// In a conversation every packet is alike to the one before the last: data, ACK, data.
+    #[inline(never)]
+    fn behind_another_head(&mut self, flow: &Flow, covered: &[u8], head: u64) -> u32 {
+        match self.before.as_ref().and_then(|before| before.behind(flow, covered, head)) {
             Some(behind) => behind,
             None => self.renew(flow, covered, head),
         }
