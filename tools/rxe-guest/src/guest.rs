@@ -208,6 +208,11 @@ impl Guest {
             .ok_or_else(|| Error::new(format!("the guest's rxe has no GID for {address}")))
     }
 
+    /// True if the machine has ended and nothing can be asked of it any more.
+    pub fn is_gone(&self) -> bool {
+        self.mailbox.is_closed()
+    }
+
     /// True while the machine runs.
     pub fn is_running(&mut self) -> bool {
         self.machine.is_running()

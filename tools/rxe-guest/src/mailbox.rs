@@ -53,7 +53,11 @@ impl Mailbox {
     /// The machine is gone.
     pub fn send(&self, line: &str) -> Result<()> {
         let mut writer = self.writer.lock().unwrap_or_else(PoisonError::into_inner);
-        writeln!(writer, "{line}").and_then(|()| writer.flush()).context(|| "the guest is gone")
+        let sent = writeln!(writer, "{line}").and_then(|()| writer.flush());
+        if sent.is_err() {
+            self.shared.lock().closed = true;
+        }
+        sent.context(|| "the guest is gone")
     }
 
     /// Waits until the agent has reported for duty; false when it did not within `limit`.

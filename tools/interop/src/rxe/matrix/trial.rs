@@ -76,6 +76,11 @@ impl<'a> Bench<'a> {
         self.near.use_datapath(datapath);
     }
 
+    /// True if the guest is gone, and no cell can be tried here any more.
+    pub fn is_over(&self) -> bool {
+        self.far.is_gone()
+    }
+
     /// Tries `cell`.
     ///
     /// # Errors
@@ -92,7 +97,7 @@ impl<'a> Bench<'a> {
         loop {
             attempts += 1;
             let (tally, reason) = self.attempt(cell)?;
-            if reason.is_none() || attempts == allowed {
+            if reason.is_none() || attempts == allowed || self.is_over() {
                 let seconds = started.elapsed().as_secs_f64();
                 return Ok(Verdict {
                     cell: *cell,
