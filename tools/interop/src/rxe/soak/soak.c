@@ -4,6 +4,7 @@
 // TRANSPORT: rc, uc or ud. Both ends post the same sequence of operations, which the seed decides.
 #include <arpa/inet.h>
 #include <infiniband/verbs.h>
+#include <signal.h>
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
@@ -286,6 +287,7 @@ static void atomics(unsigned round, int atomic_write)
 
 int main(int count, char **words)
 {
+	signal(SIGPIPE, SIG_IGN); /* that the other end is gone is told by what write() returns */
 	expect(count == 8 || count == 9, "soak PORT GID MTU TRANSPORT ROUNDS SEED ATOMIC_WRITE [SERVER]");
 	setvbuf(stdout, NULL, _IOLBF, 0);
 	int gid = atoi(words[2]), mtu = atoi(words[3]), atomic_write = atoi(words[7]);
