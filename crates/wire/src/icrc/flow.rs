@@ -157,7 +157,7 @@ fn by_parts(before: u32, rest: &[u8], payload_crc: PayloadCrc) -> u32 {
     behind.map_or_else(|| update(before, rest), |behind| !behind)
 }
 
-/// What a [`PayloadCrc`] mostly takes is a multiple of so many bytes.
+/// Bytes of which a payload of a usual length is a multiple, as a multiplying [`PayloadCrc`] wants it.
 const BLOCK: usize = 64;
 
 /// Longer headers than this are read with the payload.
@@ -338,7 +338,7 @@ mod tests {
             let body = (0..more + len).map(|n| (n * 37) as u8 ^ (n >> 8) as u8 ^ seed);
             let covered: std::vec::Vec<u8> = head.into_iter().chain(body).collect();
             let flow = flow(v6, 0xc003);
-            let mut by_payload = FlowIcrc::with_payload_crc(|before, bytes| Some(!crate::icrc::update(!before, bytes)));
+            let mut by_payload = FlowIcrc::with_payload_crc(|before, bytes| Some(!update(!before, bytes)));
             for _ in 0..2 {
                 prop_assert_eq!(by_payload.icrc(&flow, id, &covered), icrc(&flow, id, &covered));
                 if len.is_power_of_two() && len >= 64 && more <= 16 {

@@ -244,12 +244,15 @@ impl Responses {
         if self.queue.iter().any(|old| waits_already(old, &answer)) {
             return;
         }
+        let waited = self.queue.len();
         self.queue.retain(|old| !is_replaced(old, &answer));
+        let has_replaced = self.queue.len() < waited;
         if self.queue.len() < limits::RESPONSE_QUEUE {
             self.insert_in_order(answer, goes_back);
         }
-        // Where a part has been replaced, two may have come together.
-        self.join_acks();
+        if has_replaced {
+            self.join_acks();
+        }
     }
 
     fn insert_in_order(&mut self, answer: Response, goes_back: bool) {
