@@ -18,7 +18,7 @@ pub(crate) mod testing {
     use std::net::SocketAddr;
     use std::path::Path;
 
-    pub(crate) use super::attachment::Attachment;
+    pub(crate) use super::attachment::{Attachment, await_message};
 
     pub(crate) fn attach(socket: &Path, local: SocketAddr) -> Attachment {
         Attachment::open(socket, local).expect("a place")

@@ -73,7 +73,7 @@ pub(crate) struct Attachment {
 }
 
 /// The next message, waited for until `end`; `None` if none came.
-pub(super) fn await_message(control: &ControlSocket, end: Instant) -> io::Result<Option<Datagram>> {
+pub(crate) fn await_message(control: &ControlSocket, end: Instant) -> io::Result<Option<Datagram>> {
     loop {
         if let Some(datagram) = control.receive()? {
             return Ok(Some(datagram));

@@ -1,7 +1,7 @@
 //! Service ids and groups of clients: over restarts, in great number, and beside those of others.
 
 use super::*;
-use crate::client::testing::{Attachment, attach};
+use crate::client::testing::{Attachment, attach, await_message};
 use crate::message::{ClientMessage, ServiceMessage};
 
 fn claim(client: &mut ServedDatapath, service: u64) -> std::io::Result<()> {
@@ -115,13 +115,8 @@ fn without_a_service_nothing_is_claimed() {
 /// The next answer to a client that talks by itself.
 fn next_answer(client: &Attachment) -> ServiceMessage {
     let end = Instant::now() + Duration::from_secs(20);
-    loop {
-        if let Some(answer) = client.control.receive().expect("connected") {
-            return ServiceMessage::decode(answer.bytes()).expect("a message");
-        }
-        assert!(Instant::now() < end, "no answer");
-        std::thread::yield_now();
-    }
+    let answer = await_message(&client.control, end).expect("connected").expect("an answer");
+    ServiceMessage::decode(answer.bytes()).expect("a message")
 }
 
 /// A client tells a service that is back what it had, and does not wait for each. Answers to that would fill the queue in which the
