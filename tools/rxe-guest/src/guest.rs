@@ -9,6 +9,7 @@ use std::time::{Duration, Instant};
 
 use uroce_testbed::cleanup::{Guard, Leftover};
 use uroce_testbed::error::{Context, Error, Result};
+use uroce_testbed::process::end_of_log;
 
 use crate::addresses;
 use crate::cache::Cache;
@@ -27,11 +28,14 @@ pub struct Output {
     pub text: String,
 }
 
+/// Lines of its output that are shown of a guest that is gone: enough for the report of a kernel that has panicked.
+const LOG_LINES: usize = 60;
+
 /// A booted guest. Dropping it powers it off and removes its network.
 #[derive(Debug)]
 pub struct Guest {
     mailbox: Mailbox,
-    machine: Machine,
+    _machine: Machine,
     namespace: Arc<Namespace>,
     folder: PathBuf,
     accelerator: Accelerator,
@@ -114,7 +118,7 @@ impl Guest {
         let mailbox = Mailbox::new(stdin, stdout);
         Ok(Self {
             mailbox,
-            machine,
+            _machine: machine,
             namespace,
             folder,
             accelerator,
@@ -139,10 +143,12 @@ impl Guest {
 
     /// What its kernel has printed, and QEMU: why it is gone.
     fn output(&self) -> String {
-        let read = |name: &str| fs::read(self.folder.join(name)).unwrap_or_default();
-        let (console, qemu) = (read("console"), read("qemu"));
-        let text = |bytes: &[u8]| last_lines(&String::from_utf8_lossy(bytes)).to_owned();
-        format!("the end of its console:\n{}\nof what QEMU said:\n{}", text(&console), text(&qemu))
+        let end_of = |name: &str| end_of_log(&self.folder.join(name), LOG_LINES);
+        format!(
+            "the end of its console:\n{}\nof what QEMU said:\n{}",
+            end_of("console"),
+            end_of("qemu")
+        )
     }
 
     /// Runs `script` with the guest's shell and waits for it.
@@ -212,18 +218,6 @@ impl Guest {
     pub fn is_gone(&self) -> bool {
         self.mailbox.is_closed()
     }
-
-    /// True while the machine runs.
-    pub fn is_running(&mut self) -> bool {
-        self.machine.is_running()
-    }
-}
-
-/// The last lines of a text, enough for the report of a kernel that has panicked.
-fn last_lines(text: &str) -> &str {
-    const LINES: usize = 60;
-    let start = text.trim_end().rmatch_indices('\n').nth(LINES - 1);
-    text.get(start.map_or(0, |(at, _)| at + 1)..).unwrap_or(text)
 }
 
 impl Drop for Guest {
@@ -254,7 +248,7 @@ impl Job<'_> {
             let seconds = self.started.elapsed().as_secs();
             let mut text =
                 format!("{error} ({seconds} s after its start); it had printed:\n{so_far}");
-            if self.guest.mailbox.is_closed() {
+            if self.guest.is_gone() {
                 text += &format!("\n{}", self.guest.output());
             }
             Error::new(text)
@@ -276,18 +270,5 @@ impl Drop for Job<'_> {
         if !self.ended {
             drop(self.guest.mailbox.send(&format!("kill {}", self.number)));
         }
-    }
-}
-
-#[cfg(test)]
-mod tests {
-    use super::*;
-
-    #[test]
-    fn the_end_of_a_console_is_shown() {
-        assert_eq!(last_lines("one\ntwo\n"), "one\ntwo\n");
-        assert_eq!(last_lines(""), "");
-        let long: String = (0..100).map(|line| format!("{line}\n")).collect();
-        assert!(last_lines(&long).starts_with("40\n") && last_lines(&long).ends_with("99\n"));
     }
 }

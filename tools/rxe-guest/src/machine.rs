@@ -87,11 +87,6 @@ impl Machine {
         let machine = Self { child, _guard: guard };
         Ok((machine, stdin.expect("asked for above"), stdout.expect("asked for above")))
     }
-
-    /// True while QEMU runs.
-    pub fn is_running(&mut self) -> bool {
-        matches!(self.child.try_wait(), Ok(None))
-    }
 }
 
 impl Drop for Machine {

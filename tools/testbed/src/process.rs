@@ -1,7 +1,8 @@
 //! Starting other programs and saying clearly what failed.
 
 use std::ffi::OsStr;
-use std::path::PathBuf;
+use std::fs;
+use std::path::{Path, PathBuf};
 use std::process::{Command, Stdio};
 
 use crate::error::{Context, Error, Result};
@@ -41,6 +42,14 @@ where
     let mut command = Command::new(words.next().expect("a command has a first word"));
     command.args(words).stdin(Stdio::null());
     command
+}
+
+/// The last `lines` lines of what a program has written to `log`; nothing if there is no such file.
+pub fn end_of_log(log: &Path, lines: usize) -> String {
+    let bytes = fs::read(log).unwrap_or_default();
+    let text = String::from_utf8_lossy(&bytes);
+    let all: Vec<_> = text.lines().collect();
+    all[all.len().saturating_sub(lines)..].join("\n")
 }
 
 /// Runs `command`, keeps quiet when it succeeds and shows its output when it fails.
@@ -129,5 +138,18 @@ mod tests {
     fn programs_of_the_system_are_found() {
         assert!(find_program("sh").is_some());
         assert_eq!(find_program("no-such-program-here"), None);
+    }
+
+    #[test]
+    fn the_end_of_a_log_is_its_last_lines() {
+        let folder = tempfile::tempdir().expect("a folder");
+        let log = folder.path().join("log");
+        assert_eq!(end_of_log(&log, 60), "", "no such file");
+        fs::write(&log, "one\ntwo\n").expect("written");
+        assert_eq!(end_of_log(&log, 60), "one\ntwo");
+        let long: String = (0..100).map(|line| format!("{line}\n")).collect();
+        fs::write(&log, long).expect("written");
+        let end = end_of_log(&log, 60);
+        assert!(end.starts_with("40\n") && end.ends_with("\n99"), "{end}");
     }
 }

@@ -4,14 +4,14 @@
 use std::fs::File;
 use std::io::{BufRead, BufReader, Write};
 use std::os::unix::process::CommandExt;
-use std::path::{Path, PathBuf};
+use std::path::PathBuf;
 use std::process::{Child, ChildStdin, ChildStdout, Command, Stdio};
 use std::sync::mpsc::{Receiver, RecvTimeoutError, channel};
 use std::time::Duration;
 
 use uroce_testbed::cleanup::{Guard, Leftover};
 use uroce_testbed::error::{Context, Error, Result};
-use uroce_testbed::process::command;
+use uroce_testbed::process::{command, end_of_log};
 
 /// The protocol runs over descriptors 3 and 4 of the browser: the shell moves its stdin and stdout
 /// there.
@@ -99,7 +99,7 @@ impl Chromium {
     }
 
     fn failure(&self, what: &str) -> Error {
-        Error::new(format!("chromium {what}; it said last:\n{}", tail(&self.log)))
+        Error::new(format!("chromium {what}; it said last:\n{}", end_of_log(&self.log, LOG_LINES)))
     }
 }
 
@@ -124,14 +124,6 @@ fn messages(from: ChildStdout) -> Receiver<Vec<u8>> {
         }
     });
     receiver
-}
-
-/// The last lines of a log.
-fn tail(log: &Path) -> String {
-    let bytes = std::fs::read(log).unwrap_or_default();
-    let text = String::from_utf8_lossy(&bytes);
-    let lines: Vec<_> = text.lines().collect();
-    lines[lines.len().saturating_sub(LOG_LINES)..].join("\n")
 }
 
 #[cfg(test)]

@@ -48,11 +48,11 @@ pub fn boot(arguments: &BootArgs) -> Result<()> {
         memory_mib: arguments.memory,
         ..GuestConfig::default()
     };
-    let mut guest = Guest::boot(&config)?;
+    let guest = Guest::boot(&config)?;
     eprintln!("booted in {:.1} s under {:?}", started.elapsed().as_secs_f64(), guest.accelerator());
     if arguments.command.is_empty() {
         introduce(&guest);
-        while guest.is_running() {
+        while !guest.is_gone() {
             std::thread::sleep(Duration::from_millis(200));
         }
         return Err(Error::new("the guest stopped by itself"));

@@ -20,9 +20,8 @@ use near::Near;
 use plan::{Plan, Share};
 use table::Summary;
 use trial::{Bench, Verdict};
-use uroce_rxe_guest::Kernel;
 use uroce_rxe_guest::faults::Fault;
-use uroce_rxe_guest::{Guest, GuestConfig};
+use uroce_rxe_guest::{Guest, GuestConfig, Kernel};
 use uroce_testbed::error::{Error, Result};
 use uroce_testbed::workspace;
 
