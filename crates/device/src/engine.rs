@@ -182,7 +182,7 @@ impl Engine {
         &mut self,
         command: impl FnOnce(&mut Gsi, &mut GsiContext<'_>) -> R,
     ) -> R {
-        let now = self.clock.now();
+        let now = self.send_delayed_acks();
         let Engine { nic, datapath, gsi, .. } = self;
         let done = command(gsi, &mut GsiContext { now, nic, datapath: &mut **datapath });
         self.serve_gsi(now);

@@ -109,6 +109,20 @@ fn a_connection_carries_data_both_ways_and_ends() {
     assert_eq!((&private_data[..3], b.state(qb)), (&b"bye"[..], QpState::Err));
 }
 
+/// An application that has seen the last message may hang up at once.
+#[test]
+fn the_last_message_is_acknowledged_before_its_connection_ends() {
+    let fabric = LoopbackFabric::new();
+    let (a, b) = (Side::new(&fabric, 1), Side::new(&fabric, 2));
+    let ((_, qa), (id_b, qb)) = connected(&a, &b);
+    let (from, to) = (a.node.buffer(8), b.node.buffer(8));
+    b.node.recv(qb, 1, &[to.sge(0, 8)]);
+    a.node.send(qa, 2, SendOp::Send, &[from.sge(0, 8)]);
+    assert_ok(&b.node.poll());
+    b.node.device.cm().disconnect(id_b, &[]).expect("it stands");
+    assert_ok(&collect(&[(&a.node, 1)]).concat());
+}
+
 #[test]
 fn timewait_ends_by_the_clock() {
     let fabric = LoopbackFabric::new();
