@@ -29,6 +29,9 @@ pub struct SoakArgs {
     /// Number of the first step: an earlier run is gone on with.
     #[arg(long, value_name = "NUMBER", default_value_t = 0)]
     first: u32,
+    /// From a step's number to the next one's: 1260 repeats the combination of the first step with other seeds, 0 that step.
+    #[arg(long, value_name = "NUMBER", default_value_t = 1)]
+    stride: u32,
 }
 
 const SOURCE: &str = include_str!("soak/soak.c");
@@ -44,10 +47,8 @@ pub fn soak(arguments: &SoakArgs) -> Result<()> {
     let bench = Bench::boot(arguments.kernel, &folder, &program)?;
     let (begun, mut report) = (Instant::now(), Report::default());
     let time = Duration::from_secs(60 * u64::from(arguments.minutes));
-    for number in arguments.first.. {
-        if begun.elapsed() >= time {
-            break;
-        }
+    let mut number = arguments.first;
+    while begun.elapsed() < time {
         let step = Step::number(number);
         let result = bench.take(&step);
         match &result {
@@ -55,6 +56,7 @@ pub fn soak(arguments: &SoakArgs) -> Result<()> {
             Err(error) => println!("FAILED  {step}\n{error}"),
         }
         report.add(&step, &result.map_err(|error| error.to_string()));
+        number = number.wrapping_add(arguments.stride);
     }
     let warnings = bench.warnings()?;
     print!("{}", report.text(begun.elapsed(), &warnings));

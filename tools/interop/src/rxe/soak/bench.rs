@@ -79,7 +79,12 @@ impl Bench {
         let client = client.wait(LIMIT).map_err(|error| {
             Error::new(format!("{error}\nthe server had printed:\n{}", server.text()))
         })?;
-        let server = server.wait(COMMAND_LIMIT)?;
+        let server = server.wait(LIMIT).map_err(|error| {
+            Error::new(format!(
+                "{error}\nthe client had ended with {}:\n{}",
+                client.code, client.text
+            ))
+        })?;
         sums(&client, &server).ok_or_else(|| {
             Error::new(format!(
                 "the client ended with {}:\n{}\nthe server with {}:\n{}",

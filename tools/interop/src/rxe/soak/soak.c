@@ -67,11 +67,16 @@ static void fill(unsigned char *to, size_t size, unsigned round, unsigned is_cli
 
 static void compare(const unsigned char *found, size_t size, unsigned round, unsigned is_client, const char *what)
 {
+	size_t first = size, last = 0, count = 0;
 	for (size_t i = 0; i < size; i++) {
-		unsigned char wanted = byte(i, round, is_client);
-		if (found[i] == wanted)
+		if (found[i] == byte(i, round, is_client))
 			continue;
-		printf("wrong: %s, round %u, byte %zu of %zu: %02x where %02x belongs\n", what, round, i, size, found[i], wanted);
+		first = count++ ? first : i;
+		last = i;
+	}
+	if (count) {
+		printf("wrong: %s, round %u, %zu of %zu bytes, from %zu (%02x where %02x belongs) to %zu (%02x where %02x belongs)\n", what, round, count,
+		       size, first, found[first], byte(first, round, is_client), last, found[last], byte(last, round, is_client));
 		exit(3);
 	}
 	bytes += size;
