@@ -134,6 +134,15 @@ fn i7_acks_and_msns_only_grow_and_follow_what_has_arrived() {
 }
 
 #[test]
+fn i7_an_ack_behind_a_response_says_no_less() {
+    let good = Syndrome::ack(31);
+    let response = bytes(Opcode::RC_READ_RESPONSE_FIRST, 1, &[0; Aeth::LEN]);
+    assert_eq!(answered(&[0, 1], &[ack(0, good, 1), response.clone()]), None);
+    assert_eq!(answered(&[0, 1], &[response.clone(), ack(1, good, 2)]), None);
+    assert_eq!(answered(&[0, 1], &[response, ack(0, good, 1)]), Some(Invariant::Sequence));
+}
+
+#[test]
 fn i7_a_gap_has_one_nak_with_the_expected_psn() {
     assert_eq!(answered(&[0, 2], &[ack(1, nak(), 1)]), None);
     assert_eq!(answered(&[0, 2], &[ack(1, nak(), 1), ack(1, nak(), 1)]), Some(Invariant::Sequence));

@@ -127,11 +127,12 @@ fn r49_a_duplicates_ack_waits_behind_the_train_that_is_going_out() {
     pair.hit(&Forged::write(EPSN, va, rkey, b"x"));
     pair.give(&Forged::read(EPSN + 1, va, rkey, 600));
     pair.next_answer().unwrap();
+    pair.give(&Forged::write(EPSN + 4, va, rkey, b"y").no_ack());
     pair.give(&Forged::write(EPSN, va, rkey, b"x"));
     let psns: Vec<_> = pair.collect().iter().map(|a| (a.name(), a.psn - EPSN)).collect();
     let rest = [("RC_READ_RESPONSE_MIDDLE", 2), ("RC_READ_RESPONSE_LAST", 3)];
     assert_eq!(psns[..2], rest);
-    assert_eq!(psns[2..], [("RC_ACKNOWLEDGE", 0)]);
+    assert_eq!(psns[2..], [("RC_ACKNOWLEDGE", 4)]);
 }
 
 #[test]

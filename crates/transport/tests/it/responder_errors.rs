@@ -57,16 +57,14 @@ fn r54_a_nak_is_taken_back_if_the_packet_was_only_late() {
 }
 
 #[test]
-fn r54_a_nak_that_is_taken_back_behind_a_read_leaves_no_ack_of_the_read() {
+fn r54_a_nak_that_is_taken_back_behind_a_read_leaves_no_ack() {
     let mut pair = Pair::rc();
     let (va, rkey) = pair.target(0);
     pair.give(&Forged::read(EPSN, va, rkey, 300));
     pair.give(&Forged::write(EPSN + 3, va, rkey, b"x"));
     pair.give(&Forged::write(EPSN + 2, va, rkey, b"x").no_ack());
     let answers = pair.collect();
-    let (responses, ack) = answers.split_at(2);
-    assert_eq!(responses.iter().map(|a| a.psn - EPSN).collect::<Vec<_>>(), [0, 1]);
-    assert_eq!(said(ack), acknowledge(EPSN - 1, ACK));
+    assert_eq!(answers.iter().map(|a| a.psn - EPSN).collect::<Vec<_>>(), [0, 1]);
 }
 
 #[test]

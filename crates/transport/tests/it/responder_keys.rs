@@ -117,7 +117,12 @@ fn r29_a20_b10_zero_length_needs_no_key() {
     assert_eq!((wc.opcode, wc.byte_len, wc.imm), (WcOpcode::RecvRdmaWithImm, 0, Some(5)));
     // B10: repeated, the key is still not looked at.
     assert_eq!(pair.reply(&zero[2]), [("RC_READ_RESPONSE_ONLY", EPSN + 2, Some(ACK))]);
-    assert_eq!(pair.reply(&zero[0]), acknowledge(EPSN + 1, ACK));
+    assert_eq!(pair.reply(&zero[1]), []);
+    assert_eq!(
+        pair.reply(&Forged::write(EPSN + 3, u64::MAX, bogus, b"")),
+        acknowledge(EPSN + 3, ACK)
+    );
+    assert_eq!(pair.reply(&zero[0]), acknowledge(EPSN + 3, ACK));
     assert_eq!(pair.state(), QpState::Rts);
 }
 

@@ -13,7 +13,6 @@ use super::checks::{Refusal, check_enabled, check_rkey};
 use super::execute::remote_op;
 use super::message::psns_of_request;
 use super::replay::{Saved, SavedKind};
-use super::responses::{self, Response};
 use crate::cause::FlushReason;
 use crate::context::Context;
 use crate::event::AsyncEvent;
@@ -351,13 +350,10 @@ fn violation(config: &QpConfig, code: NakCode) -> AsyncEvent {
     }
 }
 
-/// Acknowledges what was executed so far, but no READ and no other request that has an answer of its own, when such are
-/// the newest.
+/// Acknowledges what was executed so far, unless the newest request has an answer of its own: who misses that answer asks
+/// for it again.
 fn acknowledge_again(responder: &mut Responder, cx: &mut Context<'_>) {
-    let (psn, above) = responder.replay.before_answers(responder.expected.sub(1));
-    let syndrome = Syndrome::ack(Syndrome::ACK_UNLIMITED);
-    let msn = responses::msn_before(responder.msn, above);
-    if responder.responses.queue_ack(Response::Ack { psn, syndrome, msn }) {
-        cx.counters.ack_deferred += 1;
+    if !responder.replay.ends_with(responder.expected.sub(1)) {
+        responder.acknowledge_request(cx);
     }
 }

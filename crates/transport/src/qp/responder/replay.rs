@@ -91,19 +91,12 @@ impl ReplayCache {
         self.saved.iter().rev().find(holds).copied()
     }
 
-    /// The newest PSN, from `newest` down, that belongs to no remembered request, and how many requests are above it. An ACK
-    /// may say so much without being taken for the answer of a READ or an atomic: rxe completes a READ when an ACK has its
-    /// last PSN, whether or not the data has come.
-    pub(super) fn before_answers(&self, newest: Psn) -> (Psn, u32) {
-        let (mut psn, mut above) = (newest, 0);
-        for saved in self.saved.iter().rev() {
-            if saved.last != psn || mutated("duplicate-acknowledges-read") {
-                break;
-            }
-            psn = saved.first.sub(1);
-            above += 1;
-        }
-        (psn, above)
+    /// True if the request that ends with `newest` has an answer of its own. No ACK is sent then: the answer says all that an
+    /// ACK would, and rxe completes a READ when an ACK comes between its responses, or has its last PSN, whether or not the
+    /// data has come.
+    pub(super) fn ends_with(&self, newest: Psn) -> bool {
+        let ends = self.saved.back().is_some_and(|saved| saved.last == newest);
+        ends && !mutated("duplicate-acknowledges-read")
     }
 
     /// The request that starts at `first` has been answered up to `last`.

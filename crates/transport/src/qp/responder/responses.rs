@@ -128,6 +128,10 @@ impl Responses {
         debug_assert!(!self.cnp_due || self.last_cnp.is_some(), "a CNP that nothing asked for");
         for pair in self.queue.iter().zip(self.queue.iter().skip(1)) {
             debug_assert!(!(pair.0.is_ack() && pair.1.is_ack()), "one ACK says what two say");
+            debug_assert!(
+                !pair.1.is_ack() || pair.1.psn().since(pair.0.psn()) >= 0,
+                "an ACK behind a response says less than that"
+            );
         }
         if let Some(Response::Read(train)) = self.queue.front() {
             debug_assert!(train.first.since(train.base) >= 0, "a part of another READ");
@@ -222,17 +226,20 @@ impl Responses {
         false
     }
 
-    /// R54: the packet that a sequence NAK asks for has arrived after all. The NAK also
-    /// acknowledged what came before, so an ACK takes its place.
+    /// R54: the packet that a sequence NAK asks for has arrived after all. The NAK also acknowledged what came before, so an
+    /// ACK takes its place, unless the request before has an answer of its own.
     pub(super) fn retract_nak(&mut self, expected: Psn, replay: &ReplayCache) {
         let nak = Syndrome::nak(NakCode::PsnSequence);
-        let Some(Response::Ack { psn, syndrome, msn }) = self.queue.back_mut() else {
-            return;
-        };
-        if *syndrome == nak && *psn == expected {
-            let (acknowledged, above) = replay.before_answers(expected.sub(1));
-            *syndrome = Syndrome::ack(Syndrome::ACK_UNLIMITED);
-            (*psn, *msn) = (acknowledged, msn_before(*msn, above));
+        let newest = expected.sub(1);
+        match self.queue.back_mut() {
+            Some(Response::Ack { psn, syndrome, .. }) if *psn == expected && *syndrome == nak => {
+                *syndrome = Syndrome::ack(Syndrome::ACK_UNLIMITED);
+                *psn = newest;
+            }
+            _ => return,
+        }
+        if replay.ends_with(newest) {
+            self.queue.pop_back();
         }
     }
 
@@ -244,14 +251,9 @@ impl Responses {
         if self.queue.iter().any(|old| waits_already(old, &answer)) {
             return;
         }
-        let waited = self.queue.len();
         self.queue.retain(|old| !is_replaced(old, &answer));
-        let has_replaced = self.queue.len() < waited;
         if self.queue.len() < limits::RESPONSE_QUEUE {
             self.insert_in_order(answer, goes_back);
-        }
-        if has_replaced {
-            self.join_acks();
         }
     }
 
@@ -270,25 +272,7 @@ impl Responses {
     /// Drops the answer to the request with this PSN, which can be given no more.
     pub(super) fn drop_answer(&mut self, key: Psn) {
         self.queue.retain(|answer| answer.is_ack() || key_of(answer) != key);
-        self.join_acks();
     }
-
-    /// Of ACKs that stand side by side since an answer between them has gone, one is left.
-    fn join_acks(&mut self) {
-        for index in (1..self.queue.len()).rev() {
-            let (older, newer) = (self.queue[index - 1], self.queue[index]);
-            if older.is_ack() && newer.is_ack() {
-                // As where an ACK is queued behind another: the one with the later PSN says what both say.
-                let later = newer.psn().since(older.psn()) >= 0;
-                self.queue.remove(if later { index - 1 } else { index });
-            }
-        }
-    }
-}
-
-/// The MSN when `messages` fewer had been executed; it has 24 bits.
-pub(super) fn msn_before(msn: u32, messages: u32) -> u32 {
-    msn.wrapping_sub(messages) & 0xff_ffff
 }
 
 /// True if `old`, which waits, will send what `new` asks for.
