@@ -24,10 +24,16 @@ use crate::use_count::Use;
 
 /// What we keep about a memory region.
 #[derive(Debug)]
-struct Mr {
+pub(crate) struct Mr {
     open_device: Arc<OpenDevice>,
     id: MrId,
     holds: Holds,
+}
+
+impl Mr {
+    pub(crate) fn open_device(&self) -> &Arc<OpenDevice> {
+        &self.open_device
+    }
 }
 
 /// What stays as long as a registration of it.
@@ -56,7 +62,7 @@ const KNOWN_CHANGES: c_int =
 ///
 /// # Safety
 /// The region is not destroyed while the result is in use.
-unsafe fn mr_of<'a>(mr: *const ibv_mr) -> Result<&'a Mr, Errno> {
+pub(crate) unsafe fn mr_of<'a>(mr: *const ibv_mr) -> Result<&'a Mr, Errno> {
     // SAFETY: the caller's promise.
     unsafe { Object::<ibv_mr, Mr>::live(mr) }
 }

@@ -10,6 +10,7 @@ use crate::abi::{
     IBV_MW_TYPE_1, IBV_MW_TYPE_2, ibv_mr, ibv_mw, ibv_mw_bind, ibv_mw_bind_info, ibv_pd, ibv_qp,
 };
 use crate::errno::{Errno, INVALID};
+use crate::mr::mr_of;
 use crate::object::Object;
 use crate::object_of;
 use crate::open_device::OpenDevice;
@@ -97,7 +98,7 @@ pub(crate) unsafe extern "C" fn bind_mw(
         // SAFETY: neither is null, and the window was found.
         let (bind, rkey) = unsafe { (&*bind, (*mw).rkey) };
         let (queue, rkey) = (object_of!(qp_of(qp))?, rkey.wrapping_add(1));
-        // SAFETY: the window was found; the program vouches for the region in `bind`.
+        // SAFETY: the arguments of this call from C.
         let (op, key) = unsafe { bind_op(queue, MwType::Type1, mw, rkey, &bind.bind_info)? };
         let flags = SendFlags::from_bits_truncate(bind.send_flags) - SendFlags::INLINE;
         let wr = SendWr {
@@ -146,17 +147,24 @@ unsafe fn bind_op(
         return Err(INVALID);
     }
     let new_rkey = window.variant(rkey);
+    // A window has no local side; programs set the flag, and kernels do not mind.
+    let access = Access::from_bits(info.mw_access_flags).ok_or(INVALID)? - Access::LOCAL_WRITE;
     let mr: *mut ibv_mr = info.mr;
-    // SAFETY: a bind of no bytes needs no region; another one names a region of the program.
-    let lkey = if mr.is_null() { 0 } else { unsafe { (*mr).lkey } };
+    // A bind of no bytes needs no region.
+    let lkey = if mr.is_null() {
+        0
+    } else {
+        window.open_device.check_same(object_of!(mr_of(mr))?.open_device())?;
+        // SAFETY: the region was found.
+        unsafe { (*mr).lkey }
+    };
     let op = SendOp::BindMw {
         mw: window.id,
         new_rkey,
         mr: Lkey(lkey),
         va: info.addr,
         length: info.length,
-        // A window has no local side; programs set the flag, and kernels do not mind.
-        access: Access::from_bits(info.mw_access_flags).ok_or(INVALID)? - Access::LOCAL_WRITE,
+        access,
     };
     Ok((op, new_rkey))
 }

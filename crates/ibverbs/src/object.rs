@@ -331,7 +331,10 @@ mod tests {
             let window = alloc_mw(other.pd, IBV_MW_TYPE_1);
             let mut bind: ibv_mw_bind = zeroed();
             assert_eq!(bind_mw(world.qp, window, &raw mut bind), libc::EINVAL, "a window");
-            assert_eq!((dealloc_mw(window), ibv_destroy_srq(srq)), (0, 0));
+            let own = alloc_mw(world.pd, IBV_MW_TYPE_1);
+            bind.bind_info.mr = other.mr;
+            assert_eq!(bind_mw(world.qp, own, &raw mut bind), libc::EINVAL, "a region");
+            assert_eq!((dealloc_mw(own), dealloc_mw(window), ibv_destroy_srq(srq)), (0, 0, 0));
         }
         world.end();
         other.end();

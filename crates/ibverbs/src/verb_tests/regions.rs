@@ -234,6 +234,7 @@ fn a_window_of_type_1_is_bound_again_and_unbound_by_a_bind_of_nothing() {
         bind.bind_info = ibv_mw_bind_info { length: 0, ..bind.bind_info };
         assert_eq!((bind_mw(qp, mw, &raw mut bind), world.poll().status), (0, 0));
         assert_eq!(ibv_dereg_mr(mr), 0, "it is bound to nothing");
+        assert_eq!(bind_mw(qp, mw, &raw mut bind), ENOENT, "the region is gone");
         bind.bind_info.mw_access_flags = 1 << 31;
         assert_eq!(bind_mw(qp, mw, &raw mut bind), EINVAL, "no such right");
         assert_eq!((ibv_destroy_qp(qp), dealloc_mw(mw)), (0, 0));

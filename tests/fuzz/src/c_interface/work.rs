@@ -45,7 +45,7 @@ impl Program {
     }
 
     pub(super) fn bind_info(&self, input: &mut Input<'_>) -> ibv_mw_bind_info {
-        let mr = self.objects.live(Kind::Mr, input);
+        let mr = self.objects.any(Kind::Mr, input);
         let (addr, length) = (memory::address(input), input.u16().into());
         ibv_mw_bind_info { mr, addr, length, mw_access_flags: input.u8().into() }
     }
