@@ -2,12 +2,12 @@
 
 use std::time::Duration;
 
-use uroce_wire::{Aeth, NakCode, Operation, SyndromeKind};
+use uroce_wire::{Aeth, NakCode, Operation, Position, SyndromeKind};
 
 use super::finding::Ledger;
 use super::requests::RequestsSeen;
 use super::rules::acknowledge::{
-    ACK_GOES_BACK, ACK_OF_UNSENT, MSN_GOES_BACK, MSN_MISMATCH, NAK_NOT_HONOURED,
+    ACK_GOES_BACK, ACK_INSIDE_READ, ACK_OF_UNSENT, MSN_GOES_BACK, MSN_MISMATCH, NAK_NOT_HONOURED,
     NAK_OF_ACKNOWLEDGED, NAK_REPEATED,
 };
 use super::sight::Sight;
@@ -30,6 +30,13 @@ const LONG: Duration = Duration::from_secs(1);
 struct LastAck {
     psn: u64,
     msn: u32,
+    frame: u64,
+}
+
+/// The newest response of a READ whose last one has not come.
+#[derive(Debug, Clone, Copy)]
+struct PartOfRead {
+    psn: u64,
     frame: u64,
 }
 
@@ -58,6 +65,7 @@ struct SequenceNak {
 pub(super) struct Answers {
     count: u64,
     last_ack: Option<LastAck>,
+    part: Option<PartOfRead>,
     ghost: Option<Ghost>,
     gap: Option<SequenceNak>,
     completed: u64,
@@ -134,6 +142,7 @@ impl Answers {
             self.note_ghost(sight, requests.sent_below());
             return false;
         }
+        self.note_part_of_read(sight);
         let Some(aeth) = sight.packet.aeth else { return false };
         let is_plain = sight.answer().is_some_and(|info| info.operation == Operation::Acknowledge);
         match aeth.syndrome.kind() {
@@ -142,6 +151,17 @@ impl Answers {
             _ => {}
         }
         false
+    }
+
+    fn note_part_of_read(&mut self, sight: &Sight<'_>) {
+        let Some(info) = sight.answer() else { return };
+        match (info.operation, info.position) {
+            (Operation::ReadResponse, Position::First | Position::Middle) => {
+                self.part = Some(PartOfRead { psn: sight.psn, frame: sight.packet.frame });
+            }
+            (Operation::Acknowledge, _) => {}
+            _ => self.part = None,
+        }
     }
 
     fn note_ghost(&mut self, sight: &Sight<'_>, sent_below: u64) {
@@ -159,6 +179,12 @@ impl Answers {
     fn check_ack(&mut self, sight: &Sight<'_>, aeth: Aeth, ledger: &mut Ledger) -> bool {
         if self.gap.is_some_and(|gap| sight.psn >= gap.psn) {
             self.gap = None;
+        }
+        if let Some(part) = self.part.filter(|part| sight.psn <= part.psn) {
+            sight.breaks(&ACK_INSIDE_READ, ledger, || {
+                let (psn, frame) = (sight.packet.bth.psn, part.frame);
+                format!("ACK for {psn}, behind the response in frame {frame}, which is not the last of its READ")
+            });
         }
         let now = LastAck { psn: sight.psn, msn: aeth.msn, frame: sight.packet.frame };
         let Some(last) = self.last_ack else {

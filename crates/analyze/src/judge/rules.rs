@@ -48,6 +48,7 @@ pub static RULES: &[&Rule] = &[
     &sequence::PSN_WINDOW,
     &acknowledge::ACK_OF_UNSENT,
     &acknowledge::ACK_GOES_BACK,
+    &acknowledge::ACK_INSIDE_READ,
     &acknowledge::MSN_GOES_BACK,
     &acknowledge::MSN_MISMATCH,
     &acknowledge::NAK_REPEATED,

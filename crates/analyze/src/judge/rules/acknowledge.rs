@@ -26,6 +26,20 @@ pub(crate) static ACK_GOES_BACK: Rule = Rule {
     threshold: 1,
 };
 
+pub(crate) static ACK_INSIDE_READ: Rule = Rule {
+    id: "R49",
+    name: "ack-inside-read",
+    severity: Severity::Warning,
+    title: "ACK for an earlier request between two responses of a READ",
+    meaning: "Responses leave in the order of their PSNs, so the network delivered this ACK late, or the responder \
+     sent it out of order. Requesters ignore it, but rxe takes it for the end of the READ: it completes with \
+     success, and what had not arrived stays as it was in memory.",
+    advice: "Wrong bytes in what was read, if the requester is rxe; a network that reorders, or two copies of a \
+     request before the READ.",
+    assumption: Assumption::Complete,
+    threshold: 1,
+};
+
 pub(crate) static MSN_GOES_BACK: Rule = Rule {
     id: "R50",
     name: "msn-goes-back",

@@ -49,6 +49,31 @@ fn acks_that_go_back_are_a_note() {
 }
 
 #[test]
+fn an_ack_for_an_earlier_request_inside_a_read() {
+    let (first, last) = (Opcode::RC_READ_RESPONSE_FIRST, Opcode::RC_READ_RESPONSE_LAST);
+    for (ack_comes_first, ack_comes_last) in [(true, false), (false, true), (false, false)] {
+        let mut scene = Scene::connected();
+        scene.read(10, 2000);
+        let late_ack = |scene: &mut Scene| scene.ack(9, 10);
+        if ack_comes_first {
+            late_ack(&mut scene);
+        }
+        scene.response(first, 10, 1024);
+        if !ack_comes_first && !ack_comes_last {
+            late_ack(&mut scene);
+        }
+        scene.response(last, 11, 976);
+        if ack_comes_last {
+            late_ack(&mut scene);
+        }
+        match ack_comes_first || ack_comes_last {
+            true => scene.keeps("ack-inside-read"),
+            false => drop(scene.breaks("ack-inside-read")),
+        }
+    }
+}
+
+#[test]
 fn the_msn_follows_the_psn() {
     let mut scene = Scene::connected();
     scene.send(10);
