@@ -2,12 +2,15 @@
 //! hours, step after step, with faults on the wire, the link down and up, and either program killed in the middle.
 
 mod bench;
+mod captures;
 mod report;
 mod step;
 
+use std::path::PathBuf;
 use std::time::{Duration, Instant};
 
 use bench::Bench;
+use captures::Captures;
 use clap::Args;
 use report::Report;
 use step::Step;
@@ -32,6 +35,9 @@ pub struct SoakArgs {
     /// From a step's number to the next one's: 1260 repeats the combination of the first step with other seeds, 0 that step.
     #[arg(long, value_name = "NUMBER", default_value_t = 1)]
     stride: u32,
+    /// Record what our end sends and receives, and keep the captures of the steps that fail in this folder.
+    #[arg(long, value_name = "FOLDER")]
+    captures: Option<PathBuf>,
 }
 
 const SOURCE: &str = include_str!("soak/soak.c");
@@ -44,7 +50,8 @@ const NAME: &str = "soak";
 pub fn soak(arguments: &SoakArgs) -> Result<()> {
     let (folder, _guard) = install::install()?;
     let program = program::compile(NAME, SOURCE, &folder)?;
-    let bench = Bench::boot(arguments.kernel, &folder, &program)?;
+    let captures = arguments.captures.as_deref().map(Captures::new).transpose()?;
+    let bench = Bench::boot(arguments.kernel, &folder, &program, captures)?;
     let (begun, mut report) = (Instant::now(), Report::default());
     let time = Duration::from_secs(60 * u64::from(arguments.minutes));
     let mut number = arguments.first;
@@ -55,6 +62,7 @@ pub fn soak(arguments: &SoakArgs) -> Result<()> {
             Ok(said) => println!("ok      {step}: {said}"),
             Err(error) => println!("FAILED  {step}\n{error}"),
         }
+        bench.forget_capture(&step, result.is_ok());
         report.add(&step, &result.map_err(|error| error.to_string()));
         number = number.wrapping_add(arguments.stride);
     }

@@ -13,6 +13,7 @@ use uroce_testbed::error::{Error, Result};
 use uroce_testbed::process::run;
 
 use super::NAME;
+use super::captures::Captures;
 use super::report::{Sums, Taken};
 use super::step::{Event, Step};
 use crate::rxe::matrix::cell::Role;
@@ -39,6 +40,7 @@ pub struct Bench {
     uroce: PathBuf,
     program: PathBuf,
     next_port: AtomicU16,
+    captures: Option<Captures>,
 }
 
 impl Bench {
@@ -46,12 +48,17 @@ impl Bench {
     ///
     /// # Errors
     /// It did not boot, or a file is missing.
-    pub fn boot(kernel: Kernel, folder: &Path, program: &Path) -> Result<Self> {
+    pub fn boot(
+        kernel: Kernel,
+        folder: &Path,
+        program: &Path,
+        captures: Option<Captures>,
+    ) -> Result<Self> {
         let guest = Guest::boot(&GuestConfig { kernel, ipv6: false, ..GuestConfig::default() })?;
         program::give(&guest, program)?;
         guest.run("dmesg -c >/dev/null", COMMAND_LIMIT)?;
         let (uroce, next_port) = (folder.join("bin/uroce"), AtomicU16::new(24_000));
-        Ok(Self { guest, uroce, program: program.to_owned(), next_port })
+        Ok(Self { guest, uroce, program: program.to_owned(), next_port, captures })
     }
 
     /// What the guest's kernel has logged since the start, of the level "warning" and above.
@@ -60,6 +67,13 @@ impl Bench {
     /// The guest is gone.
     pub fn warnings(&self) -> Result<String> {
         Ok(self.guest.run("dmesg -r | grep '^<[0-4]>'", COMMAND_LIMIT)?.text)
+    }
+
+    /// Removes the capture of a step that went well.
+    pub fn forget_capture(&self, step: &Step, is_ok: bool) {
+        if let Some(captures) = self.captures.as_ref().filter(|_| is_ok) {
+            captures.remove(step);
+        }
     }
 
     /// Takes a step to its end.
@@ -138,6 +152,9 @@ impl Bench {
         let mut command = self.guest.namespace().command_as_nobody(&[], &words);
         if let Some(rule) = step.rule {
             command.env("UROCE_FAULT", rule).env("UROCE_FAULT_SEED", step.number.to_string());
+        }
+        if let Some(captures) = &self.captures {
+            command.env("UROCE_PCAP", captures.file(step));
         }
         Process::start(command, self.guest.folder().join("near"))
     }
