@@ -5,6 +5,7 @@
 
 mod ci;
 mod loom;
+mod sanitizer;
 mod tool;
 
 use std::ffi::OsString;
@@ -45,6 +46,7 @@ fn run(mut words: impl Iterator<Item = OsString>) -> Result<(), Failure> {
             ci::run(&arguments).map_err(Failure::Work)
         }
         "loom" => loom::run(words).map_err(Failure::Work),
+        "sanitizer" => sanitizer::run(words).map_err(Failure::Work),
         "help" | "-h" | "--help" => {
             print!("{}", help());
             Ok(())
@@ -63,7 +65,8 @@ fn run(mut words: impl Iterator<Item = OsString>) -> Result<(), Failure> {
 fn help() -> String {
     let mut text = "Project tasks of uroce\n\nUsage: cargo xtask <COMMAND> [OPTIONS]; each has --help\n\nCommands:\n\
                     \x20 ci        Everything that must hold before a change is taken\n\
-                    \x20 loom      Models of the lock-free code, in every order of its threads\n"
+                    \x20 loom      Models of the lock-free code, in every order of its threads\n\
+                    \x20 sanitizer The tests under AddressSanitizer or ThreadSanitizer\n"
         .to_owned();
     for tool in TOOLS {
         text += &format!("  {:9} {}\n", tool.name, tool.about);
@@ -79,7 +82,16 @@ mod tests {
     fn help_names_every_command_and_a_wrong_one_is_an_error_with_help() {
         let help = help();
         let names = [
-            "ci", "loom", "bench", "dist", "package", "programs", "releases", "conform", "page",
+            "ci",
+            "loom",
+            "sanitizer",
+            "bench",
+            "dist",
+            "package",
+            "programs",
+            "releases",
+            "conform",
+            "page",
             "rxe",
         ];
         assert!(names.iter().all(|name| help.contains(&format!("\n  {name} "))), "{help}");
