@@ -25,6 +25,7 @@ mod packet;
 pub mod pretty;
 mod psn;
 mod qpn;
+mod read_part;
 mod slot;
 mod syndrome;
 mod train;
@@ -57,6 +58,7 @@ pub use opcode::{
 pub use packet::{Packet, PacketParser, ParseError};
 pub use psn::Psn;
 pub use qpn::Qpn;
+pub use read_part::ANY_PART;
 pub use slot::Slot;
 pub use syndrome::{
     NakCode, Syndrome, SyndromeKind, ack_timeout_ns, credit_count, rnr_timer_ns, rnr_timer_us,

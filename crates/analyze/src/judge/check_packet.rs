@@ -1,8 +1,8 @@
 //! Checks that need one packet only.
 
 use uroce_wire::{
-    NakCode, OpcodeInfo, Operation, PayloadRule, Position, Qpn, Service, Syndrome, SyndromeKind,
-    TAKES_GAP_LISTS, is_gap_list_length,
+    ANY_PART, NakCode, OpcodeInfo, Operation, PayloadRule, Position, Qpn, Service, Syndrome,
+    SyndromeKind, TAKES_GAP_LISTS, is_gap_list_length,
 };
 
 use super::finding::Ledger;
@@ -43,9 +43,9 @@ fn check_bth(sight: &Sight<'_>, ledger: &mut Ledger) {
     if bth.tver != 0 {
         sight.breaks(&VERSION, ledger, || format!("transport version {}", bth.tver));
     }
-    // Our NIC asks for gap lists by one of them (ADR 33).
-    let asks = bth.reserved7 == TAKES_GAP_LISTS;
-    if bth.reserved6 != 0 || bth.reserved7 != 0 && !asks {
+    // Our NIC asks for gap lists by one of them (ADR 33), and asks and tells whether any part of a READ is answered (ADR 34).
+    let is_ours = bth.reserved7 & !(TAKES_GAP_LISTS | ANY_PART) == 0;
+    if bth.reserved6 != 0 || !is_ours {
         sight.breaks(&RESERVED_BITS, ledger, || {
             format!("byte 4 has {:#04x}, byte 8 has {:#04x}", bth.reserved6, bth.reserved7)
         });

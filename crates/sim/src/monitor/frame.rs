@@ -3,7 +3,8 @@
 use std::net::{IpAddr, SocketAddr};
 
 use uroce_wire::{
-    NakCode, Operation, Packet, PayloadRule, Syndrome, TAKES_GAP_LISTS, is_gap_list_length,
+    ANY_PART, NakCode, Operation, Packet, PayloadRule, Syndrome, TAKES_GAP_LISTS,
+    is_gap_list_length,
 };
 
 use crate::violation::{Check, Invariant, ensure};
@@ -25,7 +26,12 @@ pub(super) fn check_emitted<'a>(
     })?;
     check_payload(&packet, bytes)?;
     let bth = &packet.bth;
-    let plain = bth.reserved7 == 0 || bth.reserved7 == TAKES_GAP_LISTS && packet.info.is_request();
+    let says = match packet.info.operation {
+        Operation::ReadResponse => ANY_PART,
+        _ if packet.info.is_request() => TAKES_GAP_LISTS | ANY_PART,
+        _ => 0,
+    };
+    let plain = bth.reserved7 & !says == 0;
     ensure(bth.reserved6 == 0 && plain, Invariant::Frames, || {
         format!("a {name} has reserved bits: {:#x}, {:#x}", bth.reserved6, bth.reserved7)
     })?;

@@ -209,13 +209,20 @@ impl RxeResponder {
             }
             Operation::ReadRequest => {
                 let Some(again) = packet.reth() else { return };
-                let is_part = |replay: &SavedAnswer| match replay {
-                    SavedAnswer::Read { reth } => is_part_of(&again, reth),
-                    SavedAnswer::Atomic { .. } => false,
+                let read = self.replays.iter_mut().find_map(|replay| match replay {
+                    SavedAnswer::Read { reth } => {
+                        Some(reth).filter(|reth| is_part_of(&again, reth))
+                    }
+                    SavedAnswer::Atomic { .. } => None,
+                });
+                let Some(read) = read.filter(|_| check_range(&again, io).is_ok()) else { return };
+                // A habit of rxe: it never answers what is before this part again.
+                *read = Reth {
+                    va: again.va,
+                    length: (end(read) - u128::from(again.va)) as u32,
+                    ..*read
                 };
-                if self.replays.iter().any(is_part) && check_range(&again, io).is_ok() {
-                    self.send_read(&again, psn, io);
-                }
+                self.send_read(&again, psn, io);
             }
             _ => {
                 let known = self.replays.iter().find_map(|replay| match *replay {
@@ -276,10 +283,12 @@ fn check_range(reth: &Reth, io: &Io<'_>) -> Result<(), NakCode> {
 
 /// True if a READ that comes again asks for a part of the first one.
 fn is_part_of(again: &Reth, first: &Reth) -> bool {
-    let end = |reth: &Reth| reth.va.checked_add(reth.length.into());
-    again.rkey == first.rkey
-        && again.va >= first.va
-        && end(again).is_some_and(|own| end(first).is_some_and(|end| own <= end))
+    again.rkey == first.rkey && again.va >= first.va && end(again) <= end(first)
+}
+
+/// One past the last byte.
+fn end(reth: &Reth) -> u128 {
+    u128::from(reth.va) + u128::from(reth.length)
 }
 
 /// Executes an atomic operation. Gives what the word was before.

@@ -1,7 +1,9 @@
 //! What single losses cost a READ, beside what they cost a WRITE (R150 to R153, docs/adr/023).
 
 use uroce_transport::*;
+use uroce_wire::ANY_PART;
 
+use crate::harness::forge::*;
 use crate::harness::*;
 
 /// Seeded transfers of each kind.
@@ -98,17 +100,70 @@ fn requests(pair: &Pair) -> Vec<(u32, u32)> {
     all.iter().map(|seen| (seen.psn - first, length(seen))).collect()
 }
 
+/// The oldest hole is asked for alone, until the peer has said that it answers parts in any order.
 #[test]
 fn r151_several_holes_are_asked_for_in_one_round_trip_and_nothing_else_is() {
     let mut pair = reading(Setup::as_device(), 60 * 256);
-    lose_responses(&mut pair, vec![3, 10, 11, 12, 40]);
-    let start = pair.now;
+    for latencies in [5, 3] {
+        lose_responses(&mut pair, vec![3, 10, 11, 12, 40]);
+        let start = pair.now;
+        pair.run();
+        assert!(pair.nodes[0].sends()[0].is_ok());
+        assert_eq!(requests(&pair), [(0, 60), (3, 1), (10, 3), (40, 1)]);
+        assert_eq!(pair.seen(1, "READ_RESPONSE").len(), 60 + 5);
+        assert_eq!(pair.trace.last().unwrap().at.since(start), latencies * pair.latency_ns);
+        assert_eq!(pair.nodes[0].bytes(0, 60 * 256), pattern(9, 60 * 256));
+        pair.trace.clear();
+        pair.nodes[0].fill(0, &[0; 60 * 256]);
+        read(&mut pair, 1, 60 * 256);
+    }
+}
+
+/// rxe never answers what is before the part of a READ that it was asked for last: a hole is asked for when those before it are
+/// closed, also where an answer is lost.
+#[test]
+fn r58_holes_are_asked_for_in_order_where_the_peer_says_nothing() {
+    let mut pair = reading(Setup::as_device(), 60 * 256);
+    let first = pair.nodes[0].qp.next_psn().get();
+    let (mut start, mut lost) = (0, vec![3, 3, 3, 10, 11, 40]);
+    pair.filter(move |seen| {
+        let psn = seen.psn.wrapping_sub(first);
+        if seen.name().contains("READ_REQUEST") {
+            // As rxe does it.
+            let answers = psn >= start;
+            start = start.max(psn);
+            return if answers { Fate::Deliver } else { Fate::Drop };
+        }
+        if let Some(at) = lost.iter().position(|lost| *lost == psn) {
+            lost.swap_remove(at);
+            return Fate::Drop;
+        }
+        let mut bytes = seen.bytes.clone();
+        bytes[8] &= 0x80;
+        Fate::Replace(bytes)
+    });
     pair.run();
     assert!(pair.nodes[0].sends()[0].is_ok());
-    assert_eq!(requests(&pair), [(0, 60), (3, 1), (10, 3), (40, 1)]);
-    assert_eq!(pair.seen(1, "READ_RESPONSE").len(), 60 + 5);
-    assert_eq!(pair.trace.last().unwrap().at.since(start), 3 * pair.latency_ns);
+    let asked: Vec<_> = requests(&pair).into_iter().skip(1).collect();
+    assert!(asked.is_sorted(), "{asked:?}");
+    assert_eq!(asked.last(), Some(&(40, 1)));
     assert_eq!(pair.nodes[0].bytes(0, 60 * 256), pattern(9, 60 * 256));
+}
+
+/// Only who asks is told: nobody else sees a reserved bit.
+#[test]
+fn r1_a_responder_says_that_it_answers_any_part_to_who_asks() {
+    for asks in [false, true] {
+        let mut pair = Pair::rc();
+        let (va, rkey) = pair.target(0);
+        let mut read = Forged::read(EPSN, va, rkey, 1000);
+        let first = pair.hit(&read);
+        read.bth.reserved7 = if asks { ANY_PART } else { 0 };
+        let again = pair.hit(&read);
+        let says = |answers: &[Seen]| answers.iter().all(|a| a.packet().bth.reserved7 == ANY_PART);
+        let silent = |answers: &[Seen]| answers.iter().all(|a| a.packet().bth.reserved7 == 0);
+        assert!(silent(&first) && if asks { says(&again) } else { silent(&again) });
+    }
 }
 
 #[test]

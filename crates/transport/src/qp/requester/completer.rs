@@ -29,7 +29,10 @@ impl Requester {
         }
         self.any_response = true;
         match packet.info.operation {
-            Operation::ReadResponse => self.take_response(config, now, packet, cx),
+            Operation::ReadResponse => {
+                self.selective_repeat.note_answer(packet.bth.reserved7);
+                self.take_response(config, now, packet, cx);
+            }
             // B22: some responders send a NAK to an atomic under this opcode.
             Operation::AtomicAcknowledge if is_ack(packet) => {
                 self.take_response(config, now, packet, cx);

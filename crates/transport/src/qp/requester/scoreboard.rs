@@ -79,6 +79,8 @@ pub(crate) struct Scoreboard {
     oldest: bool,
     /// What is asked for now was asked for before, and silence followed.
     repeats: bool,
+    /// The peer has said that it answers parts of a READ in any order.
+    any_order: bool,
 }
 
 impl Scoreboard {
@@ -109,7 +111,7 @@ impl Scoreboard {
     pub(super) fn reset(&mut self) {
         self.placed.clear();
         let placed = std::mem::take(&mut self.placed);
-        *self = Scoreboard { placed, ..Scoreboard::default() };
+        *self = Scoreboard { placed, any_order: self.any_order, ..Scoreboard::default() };
     }
 
     /// One past the last PSN that is known to be answered, if a response before it is missing.
@@ -133,15 +135,25 @@ impl Scoreboard {
         self.answered.is_some_and(|end| end.since(psn) > 0)
     }
 
-    /// Something is to be asked for again.
-    pub(super) fn wants_to_ask(&self) -> bool {
-        self.oldest || self.answered.is_some_and(|end| end.since(self.asked) > 0)
+    /// The peer answers parts of a READ in any order.
+    pub(super) fn note_any_order(&mut self) {
+        self.any_order = true;
     }
 
-    /// Nothing else that is known to be missing is there to ask for.
-    pub(super) fn note_all_asked(&mut self) {
+    /// Something is to be asked for again, while `una` is missing.
+    pub(super) fn wants_to_ask(&self, una: Psn) -> bool {
+        let may_ask = || self.any_order || una.since(self.asked) >= 0;
+        self.oldest || self.answered.is_some_and(|end| end.since(self.asked) > 0 && may_ask())
+    }
+
+    /// Nothing else is there to ask for while `una` is missing.
+    pub(super) fn note_all_asked(&mut self, una: Psn) {
         self.oldest = false;
-        self.asked = self.answered.unwrap_or(self.asked);
+        if self.any_order {
+            self.asked = self.answered.unwrap_or(self.asked);
+        } else if una.since(self.asked) >= 0 {
+            self.asked = una.add(1);
+        }
     }
 
     /// The peer has answered everything before `end`, and the response `una` is missing. How many PSNs are
@@ -159,7 +171,8 @@ impl Scoreboard {
         more
     }
 
-    /// The first response that is missing and was not asked for again.
+    /// The first response that is missing and was not asked for again. Unless the peer is known to answer in any order, that
+    /// is the oldest one: of a READ, rxe never answers what is before the part that it was asked for last.
     pub(super) fn next_missing(&self, una: Psn, queue: &SendQueue) -> Option<Psn> {
         if self.oldest {
             return Some(una);
@@ -169,7 +182,7 @@ impl Scoreboard {
         while end.since(psn) > 0 {
             let wqe = queue.get(queue.index_of(psn)?)?;
             match (wqe.needs_response(), self.has(psn)) {
-                (true, false) => return Some(psn),
+                (true, false) => return Some(psn).filter(|psn| self.any_order || *psn == una),
                 (true, true) => psn = psn.add(1),
                 // It was executed, or nothing behind it would have been answered.
                 (false, _) => psn = wqe.last_psn().add(1),

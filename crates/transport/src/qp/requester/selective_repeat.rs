@@ -6,7 +6,7 @@
 //! (go-back-N), now and at each later NAK at once.
 
 use uroce_memory::mutation::mutated;
-use uroce_wire::{DropReason, Gap, Packet, Psn, TAKES_GAP_LISTS, read_gap_list};
+use uroce_wire::{ANY_PART, DropReason, Gap, Packet, Psn, TAKES_GAP_LISTS, read_gap_list};
 
 use super::placement::{Misplaced, Responded};
 use super::scoreboard::Scoreboard;
@@ -113,10 +113,21 @@ impl SelectiveRepeat {
     }
 
     /// Reserved bits of the request packet `psn`: a packet that is sent again alone tells the peer that this requester
-    /// takes gap lists.
+    /// takes gap lists; a READ REQUEST for what is missing asks whether it has to come before others.
     pub(super) fn announcement(&self, psn: Psn) -> u8 {
         let alone = self.asked && self.end.is_some_and(|end| end.since(psn) > 0);
-        if alone && self.enabled { TAKES_GAP_LISTS } else { 0 }
+        match self.enabled {
+            true if alone => TAKES_GAP_LISTS,
+            true if self.responses.may_be_asked_again(psn) => ANY_PART,
+            _ => 0,
+        }
+    }
+
+    /// A response has come with these reserved bits.
+    pub(super) fn note_answer(&mut self, reserved7: u8) {
+        if reserved7 & ANY_PART != 0 {
+            self.responses.note_any_order();
+        }
     }
 
     /// The gaps of a list, as far as it makes sense; none if nobody has asked for lists. So much is told at a time at most.
@@ -431,7 +442,7 @@ impl Requester {
     pub(crate) fn wants_repair(&self) -> bool {
         let selective_repeat = &self.selective_repeat;
         selective_repeat.wants_to_send()
-            || selective_repeat.responses.wants_to_ask()
+            || selective_repeat.responses.wants_to_ask(self.psns.una())
             || self.psns.next_new().since(self.psns.next()) == 1
     }
 
@@ -548,7 +559,7 @@ impl Requester {
         let Some(psn) =
             self.selective_repeat.responses.next_missing(self.psns.una(), &self.send_queue)
         else {
-            self.selective_repeat.responses.note_all_asked();
+            self.selective_repeat.responses.note_all_asked(self.psns.una());
             return None;
         };
         let index = self.send_queue.index_of(psn)?;

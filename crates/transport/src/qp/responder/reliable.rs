@@ -6,7 +6,9 @@
 //! (go-back-N) loses nothing: what was executed meanwhile is a duplicate.
 
 use uroce_memory::mutation::mutated;
-use uroce_wire::{DropReason, NakCode, Operation, Packet, Psn, Syndrome, TAKES_GAP_LISTS};
+use uroce_wire::{
+    ANY_PART, DropReason, NakCode, Operation, Packet, Psn, Syndrome, TAKES_GAP_LISTS,
+};
 
 use super::Responder;
 use super::checks::{Refusal, check_enabled, check_rkey};
@@ -216,7 +218,8 @@ impl Responder {
         cx.counters.drop(DropReason::DuplicateRequest);
         let count = psns_of_request(packet, mtu);
         self.repeats.note(psn, count, now);
-        self.responses.queue_part(&saved, psn, psn.add(count - 1), length);
+        let is_asked = packet.bth.reserved7 & ANY_PART != 0;
+        self.responses.queue_part(&saved, (psn, psn.add(count - 1)), length, is_asked);
     }
 
     /// R59: the stored result, once more.

@@ -4,8 +4,8 @@ use std::collections::VecDeque;
 
 use uroce_memory::{Access, MemTable, PdId};
 use uroce_wire::{
-    Aeth, AtomicAckEth, Bth, Gap, HeaderWriter, ICRC_LEN, NakCode, Opcode, Operation, Position,
-    Psn, Syndrome, SyndromeKind, opcode_for, write_cnp, write_gap_list,
+    ANY_PART, Aeth, AtomicAckEth, Bth, Gap, HeaderWriter, ICRC_LEN, NakCode, Opcode, Operation,
+    Position, Psn, Syndrome, SyndromeKind, opcode_for, write_cnp, write_gap_list,
 };
 
 use super::replay::{ReplayCache, Saved, SavedKind};
@@ -33,6 +33,8 @@ pub(super) struct ReadResponse {
     pub(super) msn: u32,
     /// The whole READ was answered before.
     pub(super) repeats: bool,
+    /// Reserved bits of the BTH: what the requester has asked is answered.
+    pub(super) reserved7: u8,
 }
 
 impl ReadResponse {
@@ -166,7 +168,9 @@ impl Responses {
     pub(super) fn queue_saved(&mut self, saved: &Saved) {
         let (psn, msn) = (saved.first, saved.msn);
         match saved.kind {
-            SavedKind::Read { length, .. } => self.queue_part(saved, psn, saved.last, length),
+            SavedKind::Read { length, .. } => {
+                self.queue_part(saved, (psn, saved.last), length, false);
+            }
             SavedKind::Atomic { original, .. } => {
                 self.queue_in_order(Response::Atomic { psn, msn, original }, true);
             }
@@ -174,14 +178,22 @@ impl Responses {
         }
     }
 
-    /// Queues the responses `first..=last` to a READ, of which only the first `length` bytes count.
-    pub(super) fn queue_part(&mut self, saved: &Saved, first: Psn, last: Psn, length: u64) {
+    /// Queues the responses `first..=last` to a READ, of which only the first `length` bytes count. `is_asked`: the
+    /// requester wants to know whether parts are answered in any order, as they are here.
+    pub(super) fn queue_part(
+        &mut self,
+        saved: &Saved,
+        (first, last): (Psn, Psn),
+        length: u64,
+        is_asked: bool,
+    ) {
         let SavedKind::Read { va, rkey, pd, .. } = saved.kind else {
             return;
         };
         let (base, msn, repeats) = (saved.first, saved.msn, saved.answered);
+        let (next, reserved7) = (first, if is_asked { ANY_PART } else { 0 });
         let train =
-            ReadResponse { first, next: first, last, va, rkey, pd, length, base, msn, repeats };
+            ReadResponse { first, next, last, va, rkey, pd, length, base, msn, repeats, reserved7 };
         // A requester that misses only a part in the middle has the rest.
         self.queue_in_order(Response::Read(train), last == saved.last);
     }
@@ -204,7 +216,8 @@ impl Responses {
         let mtu = config.attr.path_mtu.bytes();
         let offset = train.next.since(train.base).max(0) as u64 * mtu as u64;
         let va = train.va.checked_add(offset)?;
-        let bth = Bth::new(Opcode::RC_READ_RESPONSE_MIDDLE, config.peer_qpn(), train.next);
+        let mut bth = Bth::new(Opcode::RC_READ_RESPONSE_MIDDLE, config.peer_qpn(), train.next);
+        bth.reserved7 = train.reserved7;
         let origin = Origin::Read { by: config.requirer(train.pd), rkey: train.rkey, va };
         Run::new(&bth, packets, mtu, origin, config.path())
     }
@@ -352,7 +365,7 @@ pub(super) fn write_read_response(
     let position = position_of(train.next, train.first, train.last);
     let opcode = opcode_for(config.service(), Operation::ReadResponse, position, false, false)?;
     let mut bth = Bth::new(opcode, config.peer_qpn(), train.next);
-    bth.pad = pad_of(length) as u8;
+    (bth.pad, bth.reserved7) = (pad_of(length) as u8, train.reserved7);
     let mut writer = HeaderWriter::new(out);
     writer.put(&bth)?;
     // R47: MIDDLE has no AETH.
