@@ -42,13 +42,20 @@ fn a_run_with_loss_is_answered_as_it_was() {
     }
 }
 
+/// In one run of twenty a packet that was sent again is lost as well, while others follow it: that cannot be seen in the
+/// capture, and the answers differ. So a few runs are recorded.
 #[test]
 fn what_was_lost_behind_the_capture_can_be_left_out() {
-    let folder = TempDir::new().expect("a folder");
-    let [_, client] = record(&folder, "write bw -n 200 -s 9000", 205);
-    assert_eq!(code(&run(&format!("replay {client}"))), 1);
-    let output = run(&format!("replay {client} --skip-lost --only-differences"));
-    assert_eq!(code(&output), 0, "{}", text(&output));
+    let mut said = String::new();
+    let mut is_same = || {
+        let folder = TempDir::new().expect("a folder");
+        let [_, client] = record(&folder, "write bw -n 200 -s 9000", 205);
+        assert_eq!(code(&run(&format!("replay {client}"))), 1);
+        let output = run(&format!("replay {client} --skip-lost --only-differences"));
+        said = text(&output);
+        code(&output) == 0
+    };
+    assert!((0..4).any(|_| is_same()), "{said}");
 }
 
 #[test]
