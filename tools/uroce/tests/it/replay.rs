@@ -12,13 +12,13 @@ fn file(folder: &TempDir, name: &str) -> String {
     folder.path().join(name).to_str().expect("a plain name").to_owned()
 }
 
-/// Records both ends of a run whose server loses what arrives.
-fn record(folder: &TempDir, test: &str, number: u8) -> [String; 2] {
+/// Records both ends of a run whose server loses what arrives, by this rule.
+fn record(folder: &TempDir, test: &str, loss: &str, number: u8) -> [String; 2] {
     let files = ["server", "client"].map(|end| file(folder, &format!("{end}.pcapng")));
     let [server, client] = [number, number + 1].map(|last| format!("127.0.0.{last}"));
     let words = format!("perf {test} -p {} --address", 27_000 + u16::from(number));
     let child = uroce(&format!("{words} {server} --pcap {} --fault-seed 5 --fault", files[0]))
-        .arg("rx drop 3%")
+        .arg(loss)
         .stdout(Stdio::piped())
         .stderr(Stdio::piped())
         .spawn()
@@ -34,7 +34,7 @@ fn record(folder: &TempDir, test: &str, number: u8) -> [String; 2] {
 fn a_run_with_loss_is_answered_as_it_was() {
     let folder = TempDir::new().expect("a folder");
     for (number, test) in [(201, "send bw -n 200 -s 9000"), (203, "write bw -n 200 -s 9000")] {
-        let [server, _] = record(&folder, test, number);
+        let [server, _] = record(&folder, test, "rx drop 3%", number);
         let output = run(&format!("replay {server} --only-differences"));
         assert_eq!(code(&output), 0, "{test}: {}", text(&output));
         let text = text(&output);
@@ -42,20 +42,15 @@ fn a_run_with_loss_is_answered_as_it_was() {
     }
 }
 
-/// In one run of twenty a packet that was sent again is lost as well, while others follow it: that cannot be seen in the
-/// capture, and the answers differ. So a few runs are recorded.
 #[test]
 fn what_was_lost_behind_the_capture_can_be_left_out() {
-    let mut said = String::new();
-    let mut is_same = || {
-        let folder = TempDir::new().expect("a folder");
-        let [_, client] = record(&folder, "write bw -n 200 -s 9000", 205);
-        assert_eq!(code(&run(&format!("replay {client}"))), 1);
-        let output = run(&format!("replay {client} --skip-lost --only-differences"));
-        said = text(&output);
-        code(&output) == 0
-    };
-    assert!((0..4).any(|_| is_same()), "{said}");
+    let folder = TempDir::new().expect("a folder");
+    // Apart from each other: of losses that overlap a capture does not show enough (docs/replay.md).
+    let loss = "rx op=write -> drop skip=100 every=150 count=3";
+    let [_, client] = record(&folder, "write bw -n 200 -s 9000", loss, 205);
+    assert_eq!(code(&run(&format!("replay {client}"))), 1);
+    let output = run(&format!("replay {client} --skip-lost --only-differences"));
+    assert_eq!(code(&output), 0, "{}", text(&output));
 }
 
 #[test]
