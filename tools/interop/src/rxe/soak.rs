@@ -59,10 +59,12 @@ pub fn soak(arguments: &SoakArgs) -> Result<()> {
         let step = Step::number(number);
         let result = bench.take(&step);
         match &result {
-            Ok(said) => println!("ok      {step}: {said}"),
+            Ok(said) => {
+                bench.forget_capture(&step);
+                println!("ok      {step}: {said}");
+            }
             Err(error) => println!("FAILED  {step}\n{error}"),
         }
-        bench.forget_capture(&step, result.is_ok());
         report.add(&step, &result.map_err(|error| error.to_string()));
         number = number.wrapping_add(arguments.stride);
     }

@@ -30,7 +30,7 @@ impl Requester {
         self.any_response = true;
         match packet.info.operation {
             Operation::ReadResponse => {
-                self.selective_repeat.note_answer(packet.bth.reserved7);
+                self.selective_repeat.responses.note_reserved(packet.bth.reserved7);
                 self.take_response(config, now, packet, cx);
             }
             // B22: some responders send a NAK to an atomic under this opcode.

@@ -5,7 +5,7 @@
 //! PSNs, as TCP notes what was acknowledged selectively (RFC 6675 calls it the scoreboard). Requests complete in
 //! order all the same, each when all of its bytes are there.
 
-use uroce_wire::Psn;
+use uroce_wire::{ANY_PART, Psn};
 
 use super::send_queue::{SendQueue, SendWqe};
 use super::send_window::PsnWindow;
@@ -135,9 +135,9 @@ impl Scoreboard {
         self.answered.is_some_and(|end| end.since(psn) > 0)
     }
 
-    /// The peer answers parts of a READ in any order.
-    pub(super) fn note_any_order(&mut self) {
-        self.any_order = true;
+    /// A response has come with these reserved bits.
+    pub(super) fn note_reserved(&mut self, reserved7: u8) {
+        self.any_order |= reserved7 & ANY_PART != 0;
     }
 
     /// Something is to be asked for again, while `una` is missing.

@@ -123,13 +123,6 @@ impl SelectiveRepeat {
         }
     }
 
-    /// A response has come with these reserved bits.
-    pub(super) fn note_answer(&mut self, reserved7: u8) {
-        if reserved7 & ANY_PART != 0 {
-            self.responses.note_any_order();
-        }
-    }
-
     /// The gaps of a list, as far as it makes sense; none if nobody has asked for lists. So much is told at a time at most.
     fn gaps_of<'a>(&self, list: GapList<'a>) -> impl Iterator<Item = Gap> + use<'a> {
         let bytes = if self.enabled { list.bytes } else { &[] };

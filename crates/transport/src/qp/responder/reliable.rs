@@ -218,8 +218,9 @@ impl Responder {
         cx.counters.drop(DropReason::DuplicateRequest);
         let count = psns_of_request(packet, mtu);
         self.repeats.note(psn, count, now);
-        let is_asked = packet.bth.reserved7 & ANY_PART != 0;
-        self.responses.queue_part(&saved, (psn, psn.add(count - 1)), length, is_asked);
+        // What the requester asks by that bit is answered by the same one.
+        let reserved7 = packet.bth.reserved7 & ANY_PART;
+        self.responses.queue_part(&saved, (psn, psn.add(count - 1)), length, reserved7);
     }
 
     /// R59: the stored result, once more.

@@ -4,8 +4,8 @@ use std::collections::VecDeque;
 
 use uroce_memory::{Access, MemTable, PdId};
 use uroce_wire::{
-    ANY_PART, Aeth, AtomicAckEth, Bth, Gap, HeaderWriter, ICRC_LEN, NakCode, Opcode, Operation,
-    Position, Psn, Syndrome, SyndromeKind, opcode_for, write_cnp, write_gap_list,
+    Aeth, AtomicAckEth, Bth, Gap, HeaderWriter, ICRC_LEN, NakCode, Opcode, Operation, Position,
+    Psn, Syndrome, SyndromeKind, opcode_for, write_cnp, write_gap_list,
 };
 
 use super::replay::{ReplayCache, Saved, SavedKind};
@@ -33,7 +33,7 @@ pub(super) struct ReadResponse {
     pub(super) msn: u32,
     /// The whole READ was answered before.
     pub(super) repeats: bool,
-    /// Reserved bits of the BTH: what the requester has asked is answered.
+    /// Reserved bits of the BTH, by which the requester has asked something (ADR 34).
     pub(super) reserved7: u8,
 }
 
@@ -169,7 +169,7 @@ impl Responses {
         let (psn, msn) = (saved.first, saved.msn);
         match saved.kind {
             SavedKind::Read { length, .. } => {
-                self.queue_part(saved, (psn, saved.last), length, false);
+                self.queue_part(saved, (psn, saved.last), length, 0);
             }
             SavedKind::Atomic { original, .. } => {
                 self.queue_in_order(Response::Atomic { psn, msn, original }, true);
@@ -178,20 +178,20 @@ impl Responses {
         }
     }
 
-    /// Queues the responses `first..=last` to a READ, of which only the first `length` bytes count. `is_asked`: the
-    /// requester wants to know whether parts are answered in any order, as they are here.
+    /// Queues the responses `first..=last` to a READ, of which only the first `length` bytes count, with
+    /// these reserved bits.
     pub(super) fn queue_part(
         &mut self,
         saved: &Saved,
         (first, last): (Psn, Psn),
         length: u64,
-        is_asked: bool,
+        reserved7: u8,
     ) {
         let SavedKind::Read { va, rkey, pd, .. } = saved.kind else {
             return;
         };
         let (base, msn, repeats) = (saved.first, saved.msn, saved.answered);
-        let (next, reserved7) = (first, if is_asked { ANY_PART } else { 0 });
+        let next = first;
         let train =
             ReadResponse { first, next, last, va, rkey, pd, length, base, msn, repeats, reserved7 };
         // A requester that misses only a part in the middle has the rest.

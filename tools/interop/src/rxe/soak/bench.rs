@@ -80,8 +80,8 @@ impl Bench {
     }
 
     /// Removes the capture of a step that went well.
-    pub fn forget_capture(&self, step: &Step, is_ok: bool) {
-        if let Some(captures) = self.captures.as_ref().filter(|_| is_ok) {
+    pub fn forget_capture(&self, step: &Step) {
+        if let Some(captures) = &self.captures {
             captures.remove(step);
         }
     }
