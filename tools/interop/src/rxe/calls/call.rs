@@ -27,9 +27,15 @@ pub struct Call {
     pub port: Option<u16>,
     /// What both need besides on a wire that loses packets.
     pub on_loss: &'static str,
+    /// The fault rules of our end (`uroce run --fault`) where it is the client; empty: none.
+    pub client_faults: &'static str,
     /// The parts that our end plays.
     pub roles: &'static [Role],
 }
+
+/// perftest with `-R` makes two connections, and its server listens anew for the second one. A guest under emulation
+/// does so later than its client asks for it, and rejects it: our REQs wait.
+const LATE_REQUESTS: &str = "tx op=req -> delay=500ms";
 
 const BOTH: [Role; 2] = [Role::Server, Role::Client];
 
@@ -39,7 +45,15 @@ const fn call(server: &'static str, client: &'static str) -> Call {
 
 /// Both ends have the same options.
 const fn same(server: &'static str) -> Call {
-    Call { meeting: Meeting::Call, server, client: None, port: None, on_loss: "", roles: &BOTH }
+    Call {
+        meeting: Meeting::Call,
+        server,
+        client: None,
+        port: None,
+        on_loss: "",
+        client_faults: "",
+        roles: &BOTH,
+    }
 }
 
 const fn pair(line: &'static str) -> Call {
@@ -57,9 +71,12 @@ pub const CALLS: [Call; 22] = [
     call("rping -s -a OWN -p PORT -C 3 -S 65000", "rping -c -a PEER -p PORT -C 3 -V -S 65000"),
     call("ucmatose -b OWN -p PORT -c 4", "ucmatose -s PEER -p PORT -c 4"),
     Call { port: Some(UDADDY_PORT), on_loss: " -C 0", ..call("udaddy -b OWN", "udaddy -s PEER") },
-    Call { on_loss: " -n 10", ..same("ib_write_bw -F -R -p PORT -n 100") },
-    // Its server listens anew for its second connection, and we call before a guest under emulation does.
-    Call { roles: &[Role::Server], ..same("ib_send_lat -F -R -p PORT -n 50") },
+    Call {
+        on_loss: " -n 10",
+        client_faults: LATE_REQUESTS,
+        ..same("ib_write_bw -F -R -p PORT -n 100")
+    },
+    Call { client_faults: LATE_REQUESTS, ..same("ib_send_lat -F -R -p PORT -n 50") },
     Call {
         on_loss: " -I 1 -C 50",
         ..call("rstream -b OWN -p PORT -T v -I 5", "rstream -s PEER -p PORT -T v -I 5")

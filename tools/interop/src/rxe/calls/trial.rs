@@ -21,8 +21,7 @@ use crate::rxe::matrix::trial::{complaint_about, content};
 const LIMIT: Duration = Duration::from_secs(60);
 
 /// Attempts of a call. A program that is done destroys its queue pair at once and then repeats no
-/// acknowledgement, which its peer can only call a failure; perftest makes two connections, and its server
-/// closes the listener between them, where a kernel refuses the second call; and a busy machine may drop a datagram.
+/// acknowledgement, which its peer can only call a failure; and a busy machine may drop a datagram.
 const ATTEMPTS: usize = 4;
 
 /// The two ends.
@@ -49,7 +48,10 @@ impl<'a> Bench<'a> {
             match self.attempt(call, role, fault) {
                 Ok(tally) => return Ok((attempt, tally)),
                 Err(error) if attempt == ATTEMPTS => return Err(error),
-                Err(_) => attempt += 1,
+                Err(error) => {
+                    println!("attempt {attempt} failed\n{error}");
+                    attempt += 1;
+                }
             }
         }
     }
@@ -78,10 +80,10 @@ impl<'a> Bench<'a> {
                 let script = serving_script(&lines.server, &listens);
                 let server = Running::Job(self.far.spawn(&script)?);
                 server.wait_announced()?;
-                (server, Running::Process(self.start_near(&lines.client)?))
+                (server, Running::Process(self.start_near(&lines.client, lines.client_faults)?))
             }
             Role::Server => {
-                let mut server = self.start_near(&lines.server)?;
+                let mut server = self.start_near(&lines.server, "")?;
                 wait_until(|| {
                     let listens = match lines.meeting {
                         Meeting::Call => server.text().contains(LISTENS),
@@ -100,11 +102,14 @@ impl<'a> Bench<'a> {
         content("server", server.wait(LIMIT)?)
     }
 
-    fn start_near(&self, line: &str) -> Result<Process> {
+    fn start_near(&self, line: &str, faults: &str) -> Result<Process> {
         let program = self.program.display();
         let line = format!("{program} run --log debug --device {HOST_V4} --datapath udp -- {line}");
         let words: Vec<&str> = line.split_whitespace().collect();
-        let command = self.far.namespace().command_as_nobody(&[], &words);
+        let mut command = self.far.namespace().command_as_nobody(&[], &words);
+        if !faults.is_empty() {
+            command.env("UROCE_FAULT", faults);
+        }
         Process::start(command, self.far.folder().join("near"))
     }
 }
@@ -114,6 +119,7 @@ struct Lines {
     meeting: Meeting,
     server: String,
     client: String,
+    client_faults: &'static str,
 }
 
 impl Lines {
@@ -126,6 +132,11 @@ impl Lines {
             let line = line.replace("OWN", &server).replace("PEER", &server);
             if fault == Fault::None { line } else { line + call.on_loss }
         };
-        Self { meeting: call.meeting, server: filled(call.server), client: filled(&call.client()) }
+        Self {
+            meeting: call.meeting,
+            server: filled(call.server),
+            client: filled(&call.client()),
+            client_faults: call.client_faults,
+        }
     }
 }
