@@ -22,6 +22,7 @@ use self::qpn_hash::QpnHash;
 use self::requests::RequestMonitor;
 use self::responses::ResponseMonitor;
 use crate::coverage::Coverage;
+use crate::network::FaultyPacket;
 use crate::sim_packet::{ArrivedPacket, SimPacket};
 use crate::violation::{Check, Invariant, ensure};
 
@@ -167,6 +168,26 @@ impl Monitor {
 }
 
 impl Monitor {
+    /// A packet that the network has lost, changed, doubled or held back.
+    pub(crate) fn handle_faulty(&mut self, now_ns: u64, faulty: &FaultyPacket) {
+        let FaultyPacket { from, to, dest_qpn, is_response } = *faulty;
+        let addressed = (to, dest_qpn);
+        let Some(peer) = self.sides.get(&addressed).map(|side| side.peer) else { return };
+        let requester = if is_response { addressed } else { peer };
+        if from == peer.0
+            && let Some(side) = self.sides.get_mut(&requester)
+        {
+            side.requests.note_fault(now_ns);
+        }
+    }
+
+    /// Requests of this queue pair, and responses to it, up to seven, that have met a fault since its last acknowledgement,
+    /// or so shortly before that they may still have been on their way.
+    pub(crate) fn recent_faults(&self, requester: NodeQpn, on_their_way_ns: u64) -> usize {
+        let side = self.sides.get(&requester);
+        side.map_or(0, |side| side.requests.recent_faults(on_their_way_ns))
+    }
+
     /// A MAD under a forged address may be answered to who has that address.
     fn note_forged(&mut self, now_ns: u64, packet: &SimPacket) {
         let Ok(parsed) = Packet::parse(&packet.bytes) else { return };

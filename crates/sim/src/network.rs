@@ -1,12 +1,12 @@
 //! The network between the NICs: latency, faults by rules, and links that go down.
 
 use std::cmp::Reverse;
-use std::collections::BinaryHeap;
+use std::collections::{BinaryHeap, VecDeque};
 use std::time::Duration;
 
 use slab::Slab;
 use uroce_fault::{Direction, FaultInjector, PacketMeta, Plan, Verdict};
-use uroce_wire::Flow;
+use uroce_wire::{Flow, Packet, Qpn};
 
 use crate::buffers::PacketBuffers;
 use crate::scenario::{Outage, Scenario};
@@ -44,6 +44,15 @@ impl InTransit {
     }
 }
 
+/// A packet that did not arrive once, as it was sent and when it was due.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub(crate) struct FaultyPacket {
+    pub(crate) from: usize,
+    pub(crate) to: usize,
+    pub(crate) dest_qpn: Qpn,
+    pub(crate) is_response: bool,
+}
+
 /// Counts of packets.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Default)]
 pub(crate) struct NetworkCounters {
@@ -64,6 +73,7 @@ pub(crate) struct Network {
     free_at_ns: Vec<u64>,
     outages: Vec<Outage>,
     has_faults: bool,
+    faulty: VecDeque<FaultyPacket>,
     buffers: PacketBuffers,
     pub(crate) counters: NetworkCounters,
 }
@@ -78,6 +88,7 @@ impl Network {
             has_faults: !plan.is_empty(),
             injector: FaultInjector::new(&plan, scenario.seed),
             in_transit: InTransit::default(),
+            faulty: VecDeque::new(),
             buffers,
             latency_ns: scenario.latency_ns,
             coalesce_ns: scenario.coalesce_ns.max(1),
@@ -93,13 +104,20 @@ impl Network {
         self.counters.sent += 1;
         if self.is_down(now_ns, from) || self.is_down(now_ns, to) {
             self.counters.outage += 1;
-            return;
+            return self.note_fault([from, to], &packet.bytes);
         }
         if !self.has_faults {
             return self.dispatch(now_ns, [from, to], packet, true);
         }
         let meta = meta_of(&packet, from, to);
-        match self.injector.handle_packet(Duration::from_nanos(now_ns), &meta, &packet.bytes) {
+        let (waiting, _) = self.injector.waiting();
+        let verdict =
+            self.injector.handle_packet(Duration::from_nanos(now_ns), &meta, &packet.bytes);
+        // One that passes may leave a copy behind.
+        if verdict != Verdict::Pass || self.injector.waiting().0 != waiting {
+            self.note_fault([from, to], &packet.bytes);
+        }
+        match verdict {
             Verdict::Pass => self.dispatch(now_ns, [from, to], packet, true),
             verdict => {
                 let is_dropped = verdict == Verdict::Dropped;
@@ -142,8 +160,20 @@ impl Network {
                 return Some(arrived);
             }
             self.counters.outage += 1;
+            self.note_fault([arrived.from, arrived.to], &arrived.packet.bytes);
             self.buffers.give_back(arrived.packet.bytes);
         }
+    }
+
+    /// The next packet that met a fault.
+    pub(crate) fn poll_faulty(&mut self) -> Option<FaultyPacket> {
+        self.faulty.pop_front()
+    }
+
+    fn note_fault(&mut self, [from, to]: [usize; 2], bytes: &[u8]) {
+        let Ok(packet) = Packet::parse(bytes) else { return };
+        let (dest_qpn, is_response) = (packet.bth.dest_qpn, packet.info.is_response());
+        self.faulty.push_back(FaultyPacket { from, to, dest_qpn, is_response });
     }
 
     fn is_down(&self, now_ns: u64, node: usize) -> bool {

@@ -21,7 +21,7 @@ use self::withdrawal::Withdrawal;
 use crate::adversary::{AttackTarget, CmTarget};
 use crate::coverage::Coverage;
 use crate::end::End;
-use crate::monitor::MonitoredConnection;
+use crate::monitor::{Monitor, MonitoredConnection};
 use crate::nic::Nic;
 use crate::random::Random;
 use crate::scenario::{PairPlan, Scenario};
@@ -34,6 +34,7 @@ pub(crate) struct Turn<'a> {
     pub(crate) calm_since_ns: Option<u64>,
     /// How long packets of a queue pair may be on their way after it was reset.
     pub(crate) drain_ns: u64,
+    pub(crate) monitor: &'a Monitor,
     pub(crate) coverage: &'a mut Coverage,
 }
 

@@ -174,6 +174,7 @@ impl<'a> World<'a> {
             busy[arrival.to] = true;
             self.deliver(arrival);
         }
+        self.note_faults();
         for (index, node) in self.nodes.iter().enumerate() {
             busy[index] |= node.deadline_ns.is_some_and(|at| at <= next_ns);
         }
@@ -213,6 +214,7 @@ impl<'a> World<'a> {
                     now_ns: self.now_ns,
                     calm_since_ns: self.calm_since_ns,
                     drain_ns: self.scenario.drain_ns(),
+                    monitor: &self.monitor,
                     coverage: &mut self.coverage,
                 };
                 Mishap { pair }.note_crash(node, &mut turn).at(self.now_ns)?;
@@ -249,6 +251,7 @@ impl<'a> World<'a> {
                 now_ns: self.now_ns,
                 calm_since_ns: self.calm_since_ns,
                 drain_ns: self.scenario.drain_ns(),
+                monitor: &self.monitor,
                 coverage: &mut self.coverage,
             };
             self.pairs[index].handle_turn(&mut turn)?;
@@ -316,7 +319,14 @@ impl<'a> World<'a> {
         self.monitor.handle_sent(self.now_ns, from, to, &packet, &mut self.coverage)?;
         self.observe(Passage::Sent { from }, &packet);
         self.network.send(self.now_ns, from, to, packet);
+        self.note_faults();
         Ok(())
+    }
+
+    fn note_faults(&mut self) {
+        while let Some(faulty) = self.network.poll_faulty() {
+            self.monitor.handle_faulty(self.now_ns, &faulty);
+        }
     }
 
     fn deliver(&mut self, arrival: ArrivedPacket) {

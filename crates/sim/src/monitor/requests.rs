@@ -10,6 +10,9 @@ use crate::violation::{Check, Invariant, ensure};
 /// Most response packets of one READ: one bit each.
 const MAX_RESPONSES: u64 = 64;
 
+/// Faults that are remembered: one for each retry that a queue pair can have.
+const MAX_FAULTS: usize = 7;
+
 /// A READ or atomic operation on its way.
 #[derive(Debug)]
 struct AwaitedResponse {
@@ -50,6 +53,10 @@ pub(super) struct RequestMonitor {
     answered: u64,
     outstanding: VecDeque<AwaitedResponse>,
     rnr_wait: Option<RnrPause>,
+    /// When requests and responses have met a fault: the last ones.
+    faults_ns: VecDeque<u64>,
+    /// When `acknowledged` has grown.
+    progress_ns: u64,
     mtu: Mtu,
     max_rd_atomic: usize,
 }
@@ -65,9 +72,26 @@ impl RequestMonitor {
             answered: next,
             outstanding: VecDeque::new(),
             rnr_wait: None,
+            faults_ns: VecDeque::with_capacity(MAX_FAULTS),
+            progress_ns: 0,
             mtu,
             max_rd_atomic: usize::from(max_rd_atomic),
         }
+    }
+
+    /// The network has not delivered a request, or a response, as it was sent.
+    pub(super) fn note_fault(&mut self, now_ns: u64) {
+        if self.faults_ns.len() == MAX_FAULTS {
+            self.faults_ns.pop_front();
+        }
+        self.faults_ns.push_back(now_ns);
+    }
+
+    /// Requests and responses, up to seven, that have met a fault since the last acknowledgement, or so shortly before that
+    /// they may still have been on their way.
+    pub(super) fn recent_faults(&self, on_their_way_ns: u64) -> usize {
+        let since_ns = self.progress_ns.saturating_sub(on_their_way_ns);
+        self.faults_ns.iter().filter(|at_ns| **at_ns >= since_ns).count()
     }
 
     /// I7, I8: a request that leaves. True if it has left before.
@@ -144,19 +168,19 @@ impl RequestMonitor {
                 read.note(psn);
                 let first = read.first;
                 self.outstanding.retain(|read| !read.is_complete());
-                self.acknowledge(first);
+                self.acknowledge(first, now_ns);
             }
             return;
         }
         match packet.aeth().map(|aeth| aeth.syndrome.kind()) {
             Some(SyndromeKind::Ack { .. }) => {
                 self.outstanding.retain(|one| !(one.takes_ack && one.first == psn));
-                self.acknowledge(psn + 1);
+                self.acknowledge(psn + 1, now_ns);
             }
             // A late copy of what has been acknowledged since asks for no wait.
             Some(SyndromeKind::Rnr { .. }) if psn < self.answered => {}
             Some(SyndromeKind::Rnr { timer }) => {
-                self.acknowledge(psn);
+                self.acknowledge(psn, now_ns);
                 // A second NAK for the same PSN answers a copy that was on its way: the wait is not longer for it.
                 let waits =
                     self.rnr_wait.is_some_and(|wait| wait.psn == psn && now_ns <= wait.until_ns);
@@ -165,15 +189,17 @@ impl RequestMonitor {
                     self.rnr_wait = Some(RnrPause { psn, until_ns });
                 }
             }
-            Some(SyndromeKind::Nak(_)) => self.acknowledge(psn),
+            Some(SyndromeKind::Nak(_)) => self.acknowledge(psn, now_ns),
             _ => {}
         }
     }
 
     /// Everything before `psn` is acknowledged, but for READs and atomics whose responses are missing.
-    fn acknowledge(&mut self, psn: u64) {
+    fn acknowledge(&mut self, psn: u64, now_ns: u64) {
         let missing = self.outstanding.front().map_or(u64::MAX, |read| read.first);
-        self.acknowledged = self.acknowledged.max(psn.min(missing));
+        if psn.min(missing) > self.acknowledged {
+            (self.acknowledged, self.progress_ns) = (psn.min(missing), now_ns);
+        }
         self.answered = self.answered.max(psn);
         if self.rnr_wait.is_some_and(|wait| wait.psn < psn) {
             self.rnr_wait = None;

@@ -114,6 +114,19 @@ fn i8_a_nak_behind_the_request_that_left_again_asks_for_another_wait() {
     }
 }
 
+#[test]
+fn i15_faults_count_until_something_is_acknowledged() {
+    let mut monitor = requester();
+    assert_eq!(breach(&mut monitor, &send(0xff_ffff), 0), None);
+    (0..8).for_each(|at_ns| monitor.note_fault(at_ns));
+    assert_eq!(monitor.recent_faults(0), 7, "as many as there are retries");
+    monitor.handle_arrived(&parsed(&ack(0xff_ffff, Syndrome::ack(31), 1)), 10);
+    assert_eq!(monitor.recent_faults(0), 0);
+    assert_eq!(monitor.recent_faults(5), 3, "since 5 ns: these packets may be on their way yet");
+    monitor.note_fault(11);
+    assert_eq!(monitor.recent_faults(0), 1);
+}
+
 /// What becomes of an answer, after the requests with these PSNs have arrived.
 fn answered(arrived: &[u32], answers: &[Vec<u8>]) -> Option<Invariant> {
     let mut monitor = ResponseMonitor::new(0, Mtu::M256);

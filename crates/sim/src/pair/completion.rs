@@ -132,7 +132,6 @@ impl Pair {
     /// I15: the failure is explained by a mistake or by faults.
     fn check_failure(&self, index: usize, posted: &Posted, wc: &Wc, turn: &Turn<'_>) -> Check {
         let rnr_retry = self.plan.rnr_retry_of(index);
-        let is_calm = turn.calm_since_ns.is_some_and(|since| posted.posted_ns >= since);
         let holds = match wc.status {
             WcStatus::WrFlushErr => {
                 let end = &self.ends[index];
@@ -142,11 +141,8 @@ impl Pair {
             }
             status if posted.mistake.is_some_and(|mistake| mistake.status() == status) => true,
             status if self.meets_bad_receive(index, posted, status) => true,
-            // The sequence NAK behind an RNR NAK of the model may come when the wait is over, and costs a retry.
             WcStatus::RetryExcErr => {
-                // A peer whose connection is over does not answer.
-                let is_gone = self.is_ending || self.has_slept;
-                !is_calm || self.has_mistake || self.has_model() || is_gone
+                self.may_be_unanswered(index) || self.explains_retries(index, posted, turn)
             }
             WcStatus::RnrRetryExcErr => {
                 rnr_retry != RNR_RETRY_FOR_EVER && posted.work.needs_receive()
@@ -158,6 +154,28 @@ impl Pair {
             let mistake = posted.mistake.map_or("no mistake", |mistake| mistake.name());
             format!("a {name} of {qpn:?} with {mistake} fails: {status} ({})", wc.cause)
         })
+    }
+
+    /// True if the peer may not answer this end any more, because its process, its queue pair or the connection has ended.
+    fn may_be_unanswered(&self, index: usize) -> bool {
+        let peer = &self.ends[1 - index];
+        let has_failed = !peer.failed.is_empty() || peer.overflowed.is_some();
+        self.is_ending || self.has_slept || self.has_mistake || peer.is_lost || has_failed
+    }
+
+    /// True if faults explain that all retries of a request are used up: one for each of them.
+    fn explains_retries(&self, index: usize, posted: &Posted, turn: &Turn<'_>) -> bool {
+        let (end, peer) = (&self.ends[index], &self.ends[1 - index]);
+        // The sequence NAK behind an RNR NAK of the model may come when the wait is over, and costs a retry.
+        let mut unanswered = end.sends.iter().chain([posted]);
+        let meets_no_receive =
+            peer.nic.is_model() && unanswered.any(|one| one.work.needs_receive());
+        if end.nic.is_model() || meets_no_receive {
+            return true;
+        }
+        let is_calm = turn.calm_since_ns.is_some_and(|since| posted.posted_ns >= since);
+        let faults = turn.monitor.recent_faults((end.node, end.qpn), turn.drain_ns);
+        !is_calm && faults >= usize::from(self.plan.retry_cnt)
     }
 
     /// True if the peer has posted a receive that explains the status.

@@ -65,6 +65,7 @@ mutations! {
     r66_a_full_queue_forgets_its_oldest_completion: "overflow-drops-oldest",
     each_packet_behind_a_gap_draws_a_nak: "nak-again",
     the_ack_of_a_duplicate_ends_a_read_for_rxe: "duplicate-acknowledges-read",
+    two_holes_of_a_read_are_asked_for_at_once: "holes-at-once",
 }
 
 /// A test for each mutation that is there for the sake of one invariant.

@@ -5,6 +5,7 @@
 //! PSNs, as TCP notes what was acknowledged selectively (RFC 6675 calls it the scoreboard). Requests complete in
 //! order all the same, each when all of its bytes are there.
 
+use uroce_memory::mutation::mutated;
 use uroce_wire::{ANY_PART, Psn};
 
 use super::send_queue::{SendQueue, SendWqe};
@@ -137,7 +138,7 @@ impl Scoreboard {
 
     /// A response has come with these reserved bits.
     pub(super) fn note_reserved(&mut self, reserved7: u8) {
-        self.any_order |= reserved7 & ANY_PART != 0;
+        self.any_order |= reserved7 & ANY_PART != 0 || mutated("holes-at-once");
     }
 
     /// Something is to be asked for again, while `una` is missing.
