@@ -218,12 +218,14 @@ impl Record {
         self.series.iter().find(|series| series.group == group && series.name == name)
     }
 
-    /// Takes over the series of `newer`: in place of those of the same name, or behind their runs.
+    /// Takes over the series of `newer`: in place of those of the same name, or behind their runs. What was measured on
+    /// another machine goes.
     pub fn absorb(&mut self, newer: Self, append: bool) {
-        let first = 1 + self.last_round();
         if !self.machine.is_same(&newer.machine) {
             self.best = Best::default();
+            self.series.clear();
         }
+        let first = 1 + self.last_round();
         self.machine = newer.machine;
         for mut series in newer.series {
             let old = self
@@ -308,5 +310,18 @@ mod tests {
         record.absorb(newer, false);
         assert_eq!(record.series[0].summary(Place::Close).map(|summary| summary.median), Some(2.0));
         assert_eq!(record.series[0].runs.len(), 1);
+    }
+
+    #[test]
+    fn nothing_of_another_machine_stays_beside_newer_runs() {
+        let mut record = Record::new();
+        record.series = vec![series("a", &[(0, 100.0, 1.0)]), series("b", &[(0, 100.0, 1.0)])];
+        record.machine.processor = "another one".into();
+        record.best.learn("a".into(), 9.0, Better::More);
+        let newer = Record { series: vec![series("a", &[(0, 100.0, 2.0)])], ..Record::new() };
+        record.absorb(newer, true);
+        let names: Vec<_> = record.series.iter().map(|series| series.name.as_str()).collect();
+        assert_eq!((names, record.series[0].runs.len()), (vec!["a"], 1));
+        assert_eq!(record.best.of("a"), None);
     }
 }
