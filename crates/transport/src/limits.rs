@@ -92,9 +92,9 @@ pub const READ_SPLIT_BYTES: u64 = SHORT_PATH_WINDOW_BYTES / 2;
 pub const READ_AHEAD_SHARE: u32 = 2;
 /// On a long path a READ REQUEST asks for at most so many times that much, where few are allowed at a time.
 pub const READ_SPLITS_AT_ONCE: u32 = 16;
-/// An ACK is asked for at least once per this fraction of the window (R82), that of a short path if it is larger: as much
-/// leaves at a time when the ACK comes. An ACK costs its sender about as much as the half of a 64 KiB train, so there are
-/// few.
+/// An ACK is asked for at least once per this fraction of the window (R82), that of a short path if it is larger. As much
+/// leaves at a time when the ACK comes, so it is whole trains where it is more than one. An ACK costs its sender about as
+/// much as the half of a 64 KiB train, so there are few.
 pub const ACKS_PER_WINDOW: u32 = 2;
 /// Answers to duplicates and errors that a QP may send in one budget period (A9, A26).
 pub const REPLY_BUDGET: u32 = 1024;

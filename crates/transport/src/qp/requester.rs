@@ -73,6 +73,12 @@ pub(crate) struct Requester {
 }
 
 impl Requester {
+    /// The path, or its path MTU, is another one.
+    pub(in crate::qp) fn start_path(&mut self, mtu_shift: u32) {
+        self.window.start_path(mtu_shift);
+        self.ack_requests.start_path(mtu_shift);
+    }
+
     pub(crate) fn new(caps: &QpCaps) -> Self {
         Requester { send_queue: SendQueue::new(caps), ..Requester::default() }
     }
@@ -113,7 +119,7 @@ impl Requester {
     /// together, the last does.
     #[inline]
     fn wants_ack_within(&self, packets: u32) -> bool {
-        self.ack_requests.is_due(packets, self.psns.outstanding(), self.window.packets())
+        self.ack_requests.is_due(packets, self.window.packets())
     }
 
     /// Starts the local ACK timer if it does not run.
@@ -226,8 +232,7 @@ impl Requester {
 
 /// How many of the next `most` packets leave until one has to ask for an ACK, that one included.
 pub(super) fn until_ack_is_due(requester: &Requester, most: u32) -> u32 {
-    let Requester { ack_requests, psns, window, .. } = requester;
-    ack_requests.until_due(psns.outstanding(), window.packets()).max(1).min(most)
+    requester.ack_requests.until_due(requester.window.packets()).max(1).min(most)
 }
 
 /// Behind a packet that was sent just now another one may follow.

@@ -318,7 +318,7 @@ fn write_small(
     }
     let mut bth = Bth::new(Opcode::RC_SEND_ONLY, config.peer_qpn(), psn);
     bth.pad = pad as u8;
-    bth.ack_req = !ack_requests.spares(config, wqe) || ack_requests.is_due(1, outstanding, window);
+    bth.ack_req = !ack_requests.spares(config, wqe) || ack_requests.is_due(1, window);
     if let Some((va, rkey)) = write {
         bth.opcode = Opcode::RC_WRITE_ONLY;
         Reth { va, rkey: rkey.0, length: length as u32 }.write(out.get_mut(Bth::LEN..)?)?;

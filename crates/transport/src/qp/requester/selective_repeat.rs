@@ -562,9 +562,7 @@ impl Requester {
         let again = responses.ask_up_to(last);
         self.selective_repeat.note_responses();
         let ends = Segment::of(&wqe, psn, config.mtu()).ends();
-        let before = psn.since(self.psns.una()).max(0) as u32;
-        let window = self.window.packets();
-        let ack_req = ends || self.ack_requests.is_due(1, before, window);
+        let ack_req = ends || self.ack_requests.is_due(1, self.window.packets());
         match self.write_packet(config, &wqe, psn, ack_req, out, cx) {
             Ok(transmit) => {
                 cx.counters.retransmit(1, again);

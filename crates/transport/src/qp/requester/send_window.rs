@@ -1,7 +1,7 @@
 //! What may be on its way: the window of PSNs, how much of it may be used, and which packets of it ask for an ACK.
 
 use uroce_memory::mutation::mutated;
-use uroce_wire::Psn;
+use uroce_wire::{Bth, Header as _, ICRC_LEN, Psn, train_packets};
 
 use super::path_capacity::{PathCapacity, RoundTrip};
 use super::read_split::read_split;
@@ -314,15 +314,31 @@ impl CongestionWindow {
 }
 
 /// Which packets ask for an ACK (R82, ADR 18): when one last did, in packets.
-#[derive(Debug, Default)]
+#[derive(Debug)]
 pub(super) struct AckRequests {
     /// Packets since the last one with AckReq.
     since: u32,
+    /// Packets that pass through the kernel as one send.
+    train: u32,
     /// An ACK was asked for a moment ago, so that unsignaled messages leave without AckReq.
     suppressed: bool,
 }
 
+/// BTH and ICRC of a MIDDLE packet.
+const AROUND: usize = Bth::LEN + ICRC_LEN;
+
+impl Default for AckRequests {
+    fn default() -> Self {
+        AckRequests { since: 0, train: 1, suppressed: false }
+    }
+}
+
 impl AckRequests {
+    /// The path MTU is so many bytes, as a power of two.
+    pub(super) fn start_path(&mut self, mtu_shift: u32) {
+        self.train = train_packets((1 << mtu_shift) + AROUND) as u32;
+    }
+
     /// Nothing that is on its way asks for an ACK.
     pub(super) fn reset(&mut self) {
         self.since = 0;
@@ -334,23 +350,25 @@ impl AckRequests {
         self.suppressed = suppressed;
     }
 
-    /// One of the next `packets` packets has to ask for an ACK, with so many outstanding before them and that window; if
-    /// they leave together, the last does.
+    /// One of the next `packets` packets has to ask for an ACK, with that window; if they leave together, the last does.
     #[inline]
-    pub(super) fn is_due(&self, packets: u32, outstanding: u32, window: u32) -> bool {
-        packets >= self.until_due(outstanding, window)
+    pub(super) fn is_due(&self, packets: u32, window: u32) -> bool {
+        packets >= self.until_due(window)
     }
 
-    /// How many packets leave until one has to ask, that one included; 0 if one should have asked before.
+    /// How many packets leave until one has to ask, that one included; 0 if one should have asked before. A window that is
+    /// full always has one that asks.
     #[inline]
-    pub(super) fn until_due(&self, outstanding: u32, window: u32) -> u32 {
+    pub(super) fn until_due(&self, window: u32) -> u32 {
         let share = window.min(limits::SHORT_PATH_WINDOW) / limits::ACKS_PER_WINDOW;
-        share.max(1).saturating_sub(self.since).min(window.saturating_sub(outstanding))
+        // As much leaves at a time as an ACK tells of: whole trains, since each send costs as much as thirty packets.
+        let share = if share > self.train { share - share % self.train } else { share };
+        share.max(1).saturating_sub(self.since)
     }
 
-    /// The same for a packet that is sent again out of turn.
+    /// Whether a packet that is sent again out of turn has to ask: it fills the window.
     pub(super) fn is_due_alone(outstanding: u32, window: u32) -> bool {
-        AckRequests::default().is_due(1, outstanding, window)
+        window.saturating_sub(outstanding) <= 1 || window < 2 * limits::ACKS_PER_WINDOW
     }
 
     /// `packets` packets have left, of which the last asks for an ACK or none does.
@@ -406,6 +424,21 @@ mod tests {
     }
 
     const NOW: Instant = Instant::ZERO;
+
+    #[test]
+    fn r82_what_an_ack_tells_of_is_whole_trains() {
+        let due = [8, 9, 10, 11, 12].map(|mtu_shift| {
+            let mut requests = AckRequests::default();
+            requests.start_path(mtu_shift);
+            [CongestionWindow::of_short_path(mtu_shift), 40, 1024]
+                .map(|window| requests.until_due(window))
+        });
+        // A train is 64 packets, or 62, 31 and 15 with the larger path MTUs.
+        assert_eq!(
+            due,
+            [[128, 20, 128], [128, 20, 128], [124, 20, 124], [62, 20, 124], [30, 15, 120]]
+        );
+    }
 
     #[test]
     fn r17_no_window_at_any_mtu_comes_near_half_of_all_psns() {
