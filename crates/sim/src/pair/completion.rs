@@ -142,7 +142,7 @@ impl Pair {
             status if posted.mistake.is_some_and(|mistake| mistake.status() == status) => true,
             status if self.meets_bad_receive(index, posted, status) => true,
             WcStatus::RetryExcErr => {
-                self.may_be_unanswered(index) || self.explains_retries(index, posted, turn)
+                may_be_unanswered(self, index) || faults_explain(self, index, posted, turn)
             }
             WcStatus::RnrRetryExcErr => {
                 rnr_retry != RNR_RETRY_FOR_EVER && posted.work.needs_receive()
@@ -154,28 +154,6 @@ impl Pair {
             let mistake = posted.mistake.map_or("no mistake", |mistake| mistake.name());
             format!("a {name} of {qpn:?} with {mistake} fails: {status} ({})", wc.cause)
         })
-    }
-
-    /// True if the peer may not answer this end any more, because its process, its queue pair or the connection has ended.
-    fn may_be_unanswered(&self, index: usize) -> bool {
-        let peer = &self.ends[1 - index];
-        let has_failed = !peer.failed.is_empty() || peer.overflowed.is_some();
-        self.is_ending || self.has_slept || self.has_mistake || peer.is_lost || has_failed
-    }
-
-    /// True if faults explain that all retries of a request are used up: one for each of them.
-    fn explains_retries(&self, index: usize, posted: &Posted, turn: &Turn<'_>) -> bool {
-        let (end, peer) = (&self.ends[index], &self.ends[1 - index]);
-        // The sequence NAK behind an RNR NAK of the model may come when the wait is over, and costs a retry.
-        let mut unanswered = end.sends.iter().chain([posted]);
-        let meets_no_receive =
-            peer.nic.is_model() && unanswered.any(|one| one.work.needs_receive());
-        if end.nic.is_model() || meets_no_receive {
-            return true;
-        }
-        let is_calm = turn.calm_since_ns.is_some_and(|since| posted.posted_ns >= since);
-        let faults = turn.monitor.recent_faults((end.node, end.qpn), turn.drain_ns);
-        !is_calm && faults >= usize::from(self.plan.retry_cnt)
     }
 
     /// True if the peer has posted a receive that explains the status.
@@ -335,6 +313,27 @@ impl Pair {
         };
         checked.map_err(|(invariant, what)| (invariant, format!("message {number}: {what}")))
     }
+}
+
+/// True if the peer may not answer this end any more, because its process, its queue pair or the connection has ended.
+fn may_be_unanswered(pair: &Pair, index: usize) -> bool {
+    let peer = &pair.ends[1 - index];
+    let has_failed = !peer.failed.is_empty() || peer.overflowed.is_some();
+    pair.is_ending || pair.has_slept || pair.has_mistake || peer.is_lost || has_failed
+}
+
+/// True if faults explain that all retries of a request are used up: one for each of them.
+fn faults_explain(pair: &Pair, index: usize, posted: &Posted, turn: &Turn<'_>) -> bool {
+    let (end, peer) = (&pair.ends[index], &pair.ends[1 - index]);
+    // The sequence NAK behind an RNR NAK of the model may come when the wait is over, and costs a retry.
+    let mut unanswered = end.sends.iter().chain([posted]);
+    let meets_no_receive = peer.nic.is_model() && unanswered.any(|one| one.work.needs_receive());
+    if end.nic.is_model() || meets_no_receive {
+        return true;
+    }
+    let is_calm = turn.calm_since_ns.is_some_and(|since| posted.posted_ns >= since);
+    let faults = turn.monitor.recent_faults((end.node, end.qpn), turn.drain_ns);
+    !is_calm && faults >= usize::from(pair.plan.retry_cnt)
 }
 
 /// True if the first request of an end that fails does so because nobody answers: its peer is no more, and nothing

@@ -73,12 +73,6 @@ pub(crate) struct Requester {
 }
 
 impl Requester {
-    /// The path, or its path MTU, is another one.
-    pub(in crate::qp) fn start_path(&mut self, mtu_shift: u32) {
-        self.window.start_path(mtu_shift);
-        self.ack_requests.start_path(mtu_shift);
-    }
-
     pub(crate) fn new(caps: &QpCaps) -> Self {
         Requester { send_queue: SendQueue::new(caps), ..Requester::default() }
     }
@@ -228,6 +222,12 @@ impl Requester {
     pub(crate) fn take_lost_trains(&mut self) -> bool {
         self.doubts.take_lost()
     }
+}
+
+/// The path, or its path MTU, is another one.
+pub(super) fn start_path(requester: &mut Requester, mtu_shift: u32) {
+    requester.window.start_path(mtu_shift);
+    requester.ack_requests.start_path(mtu_shift);
 }
 
 /// How many of the next `most` packets leave until one has to ask for an ACK, that one included.

@@ -268,7 +268,7 @@ impl QueuePair {
         if mask.intersects(M::AV | M::RQ_PSN | M::PATH_MTU) {
             // What is kept came from another peer, or does not fit any more.
             self.responder.drop_reorder_buffer(cx);
-            self.requester.start_path(self.config.mtu_shift());
+            super::requester::start_path(&mut self.requester, self.config.mtu_shift());
         }
         if mask.contains(M::TIMEOUT) {
             // B32: what is in flight waits as long as the new value says.
