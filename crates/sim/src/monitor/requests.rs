@@ -197,8 +197,9 @@ impl RequestMonitor {
     /// Everything before `psn` is acknowledged, but for READs and atomics whose responses are missing.
     fn acknowledge(&mut self, psn: u64, now_ns: u64) {
         let missing = self.outstanding.front().map_or(u64::MAX, |read| read.first);
-        if psn.min(missing) > self.acknowledged {
-            (self.acknowledged, self.progress_ns) = (psn.min(missing), now_ns);
+        let before = psn.min(missing);
+        if before > self.acknowledged {
+            (self.acknowledged, self.progress_ns) = (before, now_ns);
         }
         self.answered = self.answered.max(psn);
         if self.rnr_wait.is_some_and(|wait| wait.psn < psn) {

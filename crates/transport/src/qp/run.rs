@@ -7,7 +7,7 @@
 //! is not usual is left to them.
 
 use uroce_memory::{Access, MemTable, MrSlice, PdId, Requirer, Sge};
-use uroce_wire::{Bth, Header, ICRC_LEN, Packet};
+use uroce_wire::{Bth, Header, ICRC_LEN, Packet, train_packets};
 
 use crate::attr::QpType;
 use crate::context::{Arrival, Context, Path};
@@ -16,6 +16,11 @@ use crate::time::Instant;
 
 /// Bytes of a packet beside its payload.
 const AROUND: usize = Bth::LEN + ICRC_LEN;
+
+/// Middle packets of a message that pass through the kernel as one send, with a path MTU of so many bytes.
+pub(super) const fn middle_train(mtu: usize) -> u32 {
+    train_packets(mtu + AROUND) as u32
+}
 
 /// Consecutive packets of one message, neither its first nor its last.
 #[derive(Debug, Clone, Copy)]

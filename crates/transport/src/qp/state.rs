@@ -11,6 +11,7 @@ use crate::context::Context;
 use crate::limits;
 use crate::qp::QueuePair;
 use crate::qp::config::QpConfig;
+use crate::qp::requester::start_path;
 use crate::qp_state::QpState;
 use crate::time::Instant;
 
@@ -268,7 +269,7 @@ impl QueuePair {
         if mask.intersects(M::AV | M::RQ_PSN | M::PATH_MTU) {
             // What is kept came from another peer, or does not fit any more.
             self.responder.drop_reorder_buffer(cx);
-            super::requester::start_path(&mut self.requester, self.config.mtu_shift());
+            start_path(&mut self.requester, self.config.mtu_shift());
         }
         if mask.contains(M::TIMEOUT) {
             // B32: what is in flight waits as long as the new value says.

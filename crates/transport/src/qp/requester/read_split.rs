@@ -5,12 +5,10 @@
 //! the request behind it. A request of three packets more than some whole trains therefore costs the responder
 //! the fewest sends for each packet, and each send costs as much as thirty packets.
 
-use uroce_wire::{Mtu, train_packets};
+use uroce_wire::Mtu;
 
 use crate::limits;
-
-/// BTH and ICRC of a MIDDLE packet.
-const AROUND: usize = 16;
+use crate::qp::run::middle_train;
 
 /// By the code of the path MTU, less 1.
 const SPLITS: [u32; Mtu::ALL.len()] = {
@@ -30,7 +28,7 @@ pub(crate) fn read_split(mtu: Mtu) -> u32 {
 
 /// The number of packets, within the limits, with the fewest sends for each.
 const fn cheapest(mtu: usize) -> u32 {
-    let train = train_packets(mtu + AROUND) as u32;
+    let train = middle_train(mtu);
     let most = most(mtu);
     let (mut best, mut packets) = (most, most);
     while packets > most / 2 {

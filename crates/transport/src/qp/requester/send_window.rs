@@ -1,7 +1,7 @@
 //! What may be on its way: the window of PSNs, how much of it may be used, and which packets of it ask for an ACK.
 
 use uroce_memory::mutation::mutated;
-use uroce_wire::{Bth, Header as _, ICRC_LEN, Psn, train_packets};
+use uroce_wire::Psn;
 
 use super::path_capacity::{PathCapacity, RoundTrip};
 use super::read_split::read_split;
@@ -9,6 +9,7 @@ use super::segment::carries_payload;
 use super::send_queue::SendWqe;
 use crate::limits;
 use crate::qp::config::QpConfig;
+use crate::qp::run::middle_train;
 use crate::time::Instant;
 
 /// The PSNs of a requester: `una <= next <= next_new`. Everything before `una` is acknowledged, `next` goes out next,
@@ -324,9 +325,6 @@ pub(super) struct AckRequests {
     suppressed: bool,
 }
 
-/// BTH and ICRC of a MIDDLE packet.
-const AROUND: usize = Bth::LEN + ICRC_LEN;
-
 impl Default for AckRequests {
     fn default() -> Self {
         AckRequests { since: 0, train: 1, suppressed: false }
@@ -336,7 +334,7 @@ impl Default for AckRequests {
 impl AckRequests {
     /// The path MTU is so many bytes, as a power of two.
     pub(super) fn start_path(&mut self, mtu_shift: u32) {
-        self.train = train_packets((1 << mtu_shift) + AROUND) as u32;
+        self.train = middle_train(1 << mtu_shift);
     }
 
     /// Nothing that is on its way asks for an ACK.
@@ -368,7 +366,7 @@ impl AckRequests {
 
     /// Whether a packet that is sent again out of turn has to ask: it fills the window.
     pub(super) fn is_due_alone(outstanding: u32, window: u32) -> bool {
-        window.saturating_sub(outstanding) <= 1 || window < 2 * limits::ACKS_PER_WINDOW
+        window.saturating_sub(outstanding) <= 1
     }
 
     /// `packets` packets have left, of which the last asks for an ACK or none does.

@@ -27,7 +27,7 @@ pub struct Call {
     pub port: Option<u16>,
     /// What both need besides on a wire that loses packets.
     pub on_loss: &'static str,
-    /// The fault rules of our end (`uroce run --fault`) where it is the client; empty: none.
+    /// The fault rules of our end (`UROCE_FAULT`) where it is the client; empty: none.
     pub client_faults: &'static str,
     /// The parts that our end plays.
     pub roles: &'static [Role],
