@@ -137,6 +137,32 @@ fn r75_losses_behind_a_missing_response_cost_no_retry_as_long_as_the_peer_gets_o
     assert_eq!(pair.nodes[1].region.load_u64(0).unwrap(), 1, "R59: executed once");
 }
 
+/// The peer has executed everything, and answers no duplicate before a READ or an atomic (R57): the smallest window ends far
+/// before those.
+#[test]
+fn r75_after_a_timeout_a_read_is_asked_for_again_whatever_is_before_it() {
+    const LEN: u32 = 60 * 256;
+    for setup in [Setup { retry_cnt: 1, ..Setup::default() }, Setup::as_device()] {
+        let mut pair = Pair::new(Setup { timeout: 14, ..setup });
+        let (va, rkey) = (pair.nodes[1].va(0), pair.nodes[1].rkey());
+        let write = (SendOp::Write { va: va + 500_000, rkey }, LEN);
+        let read = (SendOp::Read { va: va + 500_000, rkey }, LEN);
+        let add = (SendOp::FetchAdd { va, rkey, add: 1 }, 8);
+        let ends = pair.now.add_ns(ack_timeout_ns(14).unwrap());
+        let is_lost = move |seen: &Seen| seen.from == 1 && seen.at < ends;
+        pair.filter(move |seen| if is_lost(seen) { Fate::Drop } else { Fate::Deliver });
+        for (id, (op, length)) in (0..).zip([write, read, write, add]) {
+            let sge = pair.nodes[0].sge(0, length);
+            pair.nodes[0].send(&wr_sges(id, op, &[sge])).unwrap();
+        }
+        pair.run();
+        let done = pair.nodes[0].sends();
+        assert!(done.len() == 4 && done.iter().all(Wc::is_ok), "{done:?}");
+        assert_eq!(pair.nodes[0].counters.ack_timeout, 1);
+        assert_eq!(pair.nodes[1].region.load_u64(0).unwrap(), 1, "R59: executed once");
+    }
+}
+
 #[test]
 fn r75_timeout_0_never_fires() {
     let mut pair = writing(Setup { timeout: 0, ..Setup::default() }, 8);

@@ -151,6 +151,32 @@ fn r152_a_lost_last_response_is_asked_for_again_long_before_the_timeout() {
     assert_eq!(pair.nodes[0].counters.ack_timeout, 0);
 }
 
+/// The peer answers no duplicate of what is before a READ (R57).
+#[test]
+fn r152_a_lost_answer_behind_a_write_is_asked_for_again_long_before_the_timeout() {
+    for keeps in [false, true] {
+        let mut pair = pair();
+        pair.nodes[0].qp.set_selective_repeat(keeps);
+        let (va, rkey) = (pair.nodes[1].va(0), pair.nodes[1].rkey());
+        for op in [SendOp::Read { va, rkey }, SendOp::FetchAdd { va, rkey, add: 1 }] {
+            let mut answers = 1;
+            pair.filter(move |seen| {
+                let lost = seen.from == 1 && answers > 0;
+                answers -= u32::from(lost && seen.opcode != Opcode::RC_ACKNOWLEDGE);
+                if lost { Fate::Drop } else { Fate::Deliver }
+            });
+            write(&mut pair, 2, 1000);
+            let target = pair.nodes[0].sge(0, 8);
+            pair.nodes[0].send(&wr_sges(3, op, &[target])).unwrap();
+            let took = run(&mut pair);
+            let done = pair.nodes[0].sends();
+            assert!(done.iter().all(Wc::is_ok), "{done:?}");
+            assert!(took < 2 * MS, "{took} ns");
+            assert_eq!(pair.nodes[0].counters.ack_timeout, 0);
+        }
+    }
+}
+
 /// Packets of node 0 in bursts: when, from the start on, and how many.
 fn bursts(pair: &Pair, start: Instant) -> Vec<(u64, usize)> {
     let mut bursts: Vec<(u64, usize)> = vec![];

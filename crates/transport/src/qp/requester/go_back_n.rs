@@ -5,6 +5,7 @@ use uroce_wire::{DropReason, Psn, ack_timeout_ns, rnr_timer_us};
 
 use super::Requester;
 use super::selective_repeat::GapList;
+use super::send_queue::SendQueue;
 use super::timers::TailProbeDue;
 use crate::cause::Cause;
 use crate::context::Context;
@@ -175,11 +176,15 @@ impl Requester {
         self.window.note_silence(config.mtu_shift());
         self.retransmission = Retransmission::AckTimeout;
         self.go_back_to(self.psns.una(), cx);
+        if let Some(end) = end_of_responses(&self.send_queue) {
+            self.psns.resend_to(end);
+        }
     }
 
     /// Sends something again if the time has come: what is missing, as far as that is known; else the last
-    /// packet, once; else the oldest one, or the request for the oldest response. Never more than that: a peer
-    /// that stands still finds one window of packets, not several.
+    /// packet, once; else the oldest one. Behind a READ or an atomic that is every other time: a peer that has executed it
+    /// answers that one only (R57), and one that misses something before it answers the oldest packet. Never more than
+    /// that: a peer that stands still finds one window of packets, not several.
     fn run_tail_probe(&mut self, config: &QpConfig, now: Instant) {
         let in_flight = self.psns.in_flight();
         let probe = &mut self.tail_probe;
@@ -198,6 +203,7 @@ impl Requester {
         let plain = self.reads.is_empty();
         if self.selective_repeat.responses.answered().is_some()
             || !self.send_queue.oldest_may_be_reordered()
+            || !plain && sent % 2 == u32::from(rewound)
         {
             self.selective_repeat.ask_again(self.psns.una());
             self.wake();
@@ -211,6 +217,13 @@ impl Requester {
             self.wake();
         }
     }
+}
+
+/// One past the last PSN of the newest READ or atomic that was begun.
+fn end_of_responses(queue: &SendQueue) -> Option<Psn> {
+    let newest_first = (0..queue.len()).rev().filter_map(|index| queue.get(index));
+    let mut answered = newest_first.filter(|wqe| wqe.numbered && wqe.needs_response());
+    answered.next().map(|wqe| wqe.last_psn().add(1))
 }
 
 /// R75: the oldest request has no answer, and no retry is left for it.

@@ -76,7 +76,7 @@ pub(crate) struct Scoreboard {
     answered: Option<Psn>,
     /// Missing responses before this one were asked for again.
     asked: Psn,
-    /// The oldest request that waits for a response shall go out again, whatever is known of it.
+    /// The oldest READ or atomic shall go out again, whatever is known of it.
     oldest: bool,
     /// What is asked for now was asked for before, and silence followed.
     repeats: bool,
@@ -176,7 +176,7 @@ impl Scoreboard {
     /// is the oldest one: of a READ, rxe never answers what is before the part that it was asked for last.
     pub(super) fn next_missing(&self, una: Psn, queue: &SendQueue) -> Option<Psn> {
         if self.oldest {
-            return Some(una);
+            return oldest_response(una, queue);
         }
         let end = self.answered?;
         let mut psn = if self.asked.since(una) > 0 { self.asked } else { una };
@@ -197,7 +197,7 @@ impl Scoreboard {
         self.last_missing(psn, wqe.last_of_request(psn))
     }
 
-    /// All responses that are known to be missing are to be asked for again, or that of the oldest request.
+    /// All responses that are known to be missing are to be asked for again, or else that of the oldest READ or atomic.
     pub(super) fn ask_again(&mut self, una: Psn) {
         self.repeats = true;
         match self.answered {
@@ -248,4 +248,11 @@ impl Scoreboard {
         let missing = (1..=most).take_while(|ahead| !self.has(psn.add(*ahead))).count();
         psn.add(missing as u32)
     }
+}
+
+/// The first PSN from `una` on that belongs to a READ or an atomic.
+fn oldest_response(una: Psn, queue: &SendQueue) -> Option<Psn> {
+    let wqes = (queue.index_of(una)?..queue.len()).filter_map(|index| queue.get(index));
+    let read = wqes.filter(|wqe| wqe.numbered).find(|wqe| wqe.needs_response())?;
+    Some(if read.first_psn.since(una) > 0 { read.first_psn } else { una })
 }

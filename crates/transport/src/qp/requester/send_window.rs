@@ -19,12 +19,14 @@ pub(crate) struct PsnWindow {
     una: Psn,
     next: Psn,
     next_new: Psn,
+    /// Behind a timeout: everything before it goes out again, however small the congestion window is.
+    resend_to: Option<Psn>,
 }
 
 impl PsnWindow {
     /// Nothing is on its way, and `psn` is the first (R20).
     pub(crate) fn start(&mut self, psn: Psn) {
-        *self = PsnWindow { una: psn, next: psn, next_new: psn };
+        *self = PsnWindow { una: psn, next: psn, next_new: psn, resend_to: None };
     }
 
     /// The oldest PSN that is not acknowledged.
@@ -84,6 +86,24 @@ impl PsnWindow {
     pub(crate) fn send_from(&mut self, psn: Psn) {
         debug_assert!(psn == self.next_new || self.is_outstanding(psn), "inside the window");
         self.next = psn;
+        self.end_resending();
+    }
+
+    /// R57: the peer is silent, and there are READs and atomics up to `end`. If it has executed them it goes on to say nothing
+    /// about duplicates of what is before them: only they themselves draw answers, so that they have to be sent again.
+    pub(super) fn resend_to(&mut self, end: Psn) {
+        let end = if end.since(self.next_new) > 0 { self.next_new } else { end };
+        self.resend_to = Some(end);
+        self.end_resending();
+    }
+
+    /// What goes out next does so whatever the congestion window.
+    pub(super) fn must_resend(&self) -> bool {
+        self.resend_to.is_some()
+    }
+
+    fn end_resending(&mut self) {
+        self.resend_to = self.resend_to.filter(|end| end.since(self.next) > 0);
     }
 
     /// What holds between two calls: `una <= next <= next_new`, and less than half of all PSNs (R17).
@@ -94,6 +114,8 @@ impl PsnWindow {
             self.next_new.since(self.una) >= 0,
             "at most half of all PSNs are on their way"
         );
+        let resent = |end: Psn| end.since(self.next) > 0 && self.next_new.since(end) >= 0;
+        debug_assert!(self.resend_to.is_none_or(resent), "only what was sent is sent again");
     }
 
     /// Everything before `next` has been sent, from the PSN on that went out next.
@@ -103,6 +125,8 @@ impl PsnWindow {
         self.next = next;
         if next.since(self.next_new) > 0 {
             self.next_new = next;
+        } else {
+            self.end_resending();
         }
     }
 }

@@ -155,6 +155,9 @@ impl Requester {
             return false;
         }
         let outstanding = self.psns.outstanding();
+        if self.psns.must_resend() {
+            return true;
+        }
         if !wqe.op.is_read() {
             return self.window.has_room(outstanding, 1);
         }
