@@ -166,9 +166,9 @@ impl RequestMonitor {
             let mut outstanding = self.outstanding.iter_mut();
             if let Some(read) = outstanding.find(|read| (read.first..=read.last).contains(&psn)) {
                 read.note(psn);
-                let first = read.first;
+                let end = read.last + 1;
                 self.outstanding.retain(|read| !read.is_complete());
-                self.acknowledge(first, now_ns);
+                self.acknowledge(end, now_ns);
             }
             return;
         }
@@ -194,14 +194,14 @@ impl RequestMonitor {
         }
     }
 
-    /// Everything before `psn` is acknowledged, but for READs and atomics whose responses are missing.
+    /// Everything before `psn` is answered, and acknowledged up to the first READ or atomic whose response is missing.
     fn acknowledge(&mut self, psn: u64, now_ns: u64) {
+        self.answered = self.answered.max(psn);
         let missing = self.outstanding.front().map_or(u64::MAX, |read| read.first);
-        let before = psn.min(missing);
+        let before = self.answered.min(missing);
         if before > self.acknowledged {
             (self.acknowledged, self.progress_ns) = (before, now_ns);
         }
-        self.answered = self.answered.max(psn);
         if self.rnr_wait.is_some_and(|wait| wait.psn < psn) {
             self.rnr_wait = None;
         }

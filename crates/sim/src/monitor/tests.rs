@@ -127,6 +127,19 @@ fn i15_faults_count_until_something_is_acknowledged() {
     assert_eq!(monitor.recent_faults(0), 1);
 }
 
+/// What answers the next request shows no progress that the response has not shown already.
+#[test]
+fn i15_the_last_response_of_a_read_acknowledges_it() {
+    let mut monitor = requester();
+    assert_eq!(breach(&mut monitor, &read(0xff_ffff, 1), 0), None);
+    assert_eq!(breach(&mut monitor, &send(0), 0), None);
+    let response = bytes(Opcode::RC_READ_RESPONSE_ONLY, 0xff_ffff, &[0; Aeth::LEN]);
+    monitor.handle_arrived(&parsed(&response), 1);
+    monitor.note_fault(2);
+    monitor.handle_arrived(&parsed(&ack(0, nak(), 1)), 3);
+    assert_eq!(monitor.recent_faults(0), 1);
+}
+
 /// What becomes of an answer, after the requests with these PSNs have arrived.
 fn answered(arrived: &[u32], answers: &[Vec<u8>]) -> Option<Invariant> {
     let mut monitor = ResponseMonitor::new(0, Mtu::M256);
