@@ -29,6 +29,8 @@ impl Mishap<'_> {
                 | Phase::Disconnecting { .. }
         );
         if is_at_work {
+            // Nobody has polled, and which end has failed first is not known.
+            self.pair.has_slept |= matches!(self.pair.phase, Phase::Overflowing { .. });
             // What waits in the queues of the process must be known.
             self.pair.ends.iter_mut().for_each(|end| end.wake_ns = Some(turn.now_ns));
             self.pair.take_completions(turn)?;
