@@ -123,31 +123,41 @@ fn r151_several_holes_are_asked_for_in_one_round_trip_and_nothing_else_is() {
 /// closed, also where an answer is lost.
 #[test]
 fn r58_holes_are_asked_for_in_order_where_the_peer_says_nothing() {
-    let mut pair = reading(Setup::as_device(), 60 * 256);
-    let first = pair.nodes[0].qp.next_psn().get();
-    let (mut start, mut lost) = (0, vec![3, 3, 3, 10, 11, 40]);
-    pair.filter(move |seen| {
-        let psn = seen.psn.wrapping_sub(first);
-        if seen.name().contains("READ_REQUEST") {
-            // As rxe does it.
-            let answers = psn >= start;
-            start = start.max(psn);
-            return if answers { Fate::Deliver } else { Fate::Drop };
-        }
-        if let Some(at) = lost.iter().position(|lost| *lost == psn) {
-            lost.swap_remove(at);
-            return Fate::Drop;
-        }
-        let mut bytes = seen.bytes.clone();
-        bytes[8] &= 0x80;
-        Fate::Replace(bytes)
-    });
-    pair.run();
-    assert!(pair.nodes[0].sends()[0].is_ok());
-    let asked: Vec<_> = requests(&pair).into_iter().skip(1).collect();
-    assert!(asked.is_sorted(), "{asked:?}");
-    assert_eq!(asked.last(), Some(&(40, 1)));
-    assert_eq!(pair.nodes[0].bytes(0, 60 * 256), pattern(9, 60 * 256));
+    // So often a response is lost that the timeout comes before it.
+    const LOST_LONG: [u32; 8] = [3; 8];
+    let tail = [10].into_iter().chain(50..60);
+    let cases = [
+        (vec![3, 3, 3, 10, 11, 40], (40, 1), 0),
+        (LOST_LONG.into_iter().chain(tail).collect(), (50, 10), 1),
+    ];
+    for (mut lost, asked_last, timeouts) in cases {
+        let mut pair = reading(Setup::as_device(), 60 * 256);
+        let first = pair.nodes[0].qp.next_psn().get();
+        let mut start = 0;
+        pair.filter(move |seen| {
+            let psn = seen.psn.wrapping_sub(first);
+            if seen.name().contains("READ_REQUEST") {
+                // As rxe does it.
+                let answers = psn >= start;
+                start = start.max(psn);
+                return if answers { Fate::Deliver } else { Fate::Drop };
+            }
+            if let Some(at) = lost.iter().position(|lost| *lost == psn) {
+                lost.swap_remove(at);
+                return Fate::Drop;
+            }
+            let mut bytes = seen.bytes.clone();
+            bytes[8] &= 0x80;
+            Fate::Replace(bytes)
+        });
+        pair.run();
+        assert!(pair.nodes[0].sends()[0].is_ok());
+        assert_eq!(pair.nodes[0].counters.ack_timeout, timeouts);
+        let asked: Vec<_> = requests(&pair).into_iter().skip(1).collect();
+        assert!(asked.is_sorted(), "{asked:?}");
+        assert_eq!(asked.last(), Some(&asked_last));
+        assert_eq!(pair.nodes[0].bytes(0, 60 * 256), pattern(9, 60 * 256));
+    }
 }
 
 /// Only who asks is told: nobody else sees a reserved bit.

@@ -4,7 +4,7 @@ use uroce_memory::mutation::mutated;
 use uroce_wire::{DropReason, Psn, ack_timeout_ns, rnr_timer_us};
 
 use super::Requester;
-use super::selective_repeat::GapList;
+use super::selective_repeat::{GapList, note_executed};
 use super::send_queue::SendQueue;
 use super::timers::TailProbeDue;
 use crate::cause::Cause;
@@ -25,7 +25,7 @@ impl Requester {
             // Of what was answered, only missing responses are asked for again.
             Some(end) => {
                 self.selective_repeat.ask_again(self.psns.una());
-                end
+                note_executed(self, end)
             }
             None => psn,
         };

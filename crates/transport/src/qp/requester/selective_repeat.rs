@@ -497,6 +497,7 @@ impl Requester {
         if end.since(self.psns.next()) <= 0 {
             return;
         }
+        let end = note_executed(self, end);
         // What the peer has answered is not sent again in its turn: what is missing of it is asked for.
         while end.since(self.psns.next()) > 0 {
             let psn = self.psns.next();
@@ -572,4 +573,16 @@ impl Requester {
             Err(failure) => self.fail_if_oldest(config, index, failure, cx),
         }
     }
+}
+
+/// The peer has executed the whole READ REQUEST of which it has answered what is before `end`; the end of that, which is where
+/// requests go on in their turn. What is missing of it is asked for from the first hole on: of a READ, rxe never answers what
+/// is before the part that it was asked for last.
+pub(super) fn note_executed(requester: &mut Requester, end: Psn) -> Psn {
+    let Requester { send_queue, selective_repeat, psns, .. } = requester;
+    let answered = end.sub(1);
+    let wqe = send_queue.index_of(answered).and_then(|index| send_queue.get(index));
+    let end = wqe.map_or(answered, |wqe| wqe.last_of_request(answered)).add(1);
+    selective_repeat.responses.note_answered(psns.una(), end);
+    end
 }
