@@ -322,9 +322,25 @@ fn forged_call(peer: &mut Peer, from: &Node, to: &Node, qpn: Qpn) {
 
 #[test]
 fn a38_the_queue_pair_of_an_idle_peer_answers_for_itself() {
+    idle_peer_answers(false);
+}
+
+/// Duplicates of what is before a READ draw no ACK (R57); the probe of who has its answer does.
+#[test]
+fn a38_r57_the_queue_pair_of_an_idle_peer_whose_memory_was_read_last_does() {
+    idle_peer_answers(true);
+}
+
+fn idle_peer_answers(reads: bool) {
     let fabric = LoopbackFabric::new();
     let (a, b) = (Side::new(&fabric, 1), Side::new(&fabric, 2));
     let ((_, qa), (_, qb)) = connected(&a, &b);
+    if reads {
+        let (to, from) = (b.node.buffer(64), a.node.buffer(64));
+        let (va, rkey) = (from.addr(), from.mr.rkey);
+        b.node.send(qb, 1, SendOp::Read { va, rkey }, &[to.sge(0, 64)]);
+        assert_ok(&collect(&[(&b.node, 1), (&a.node, 0)]).concat());
+    }
     let mut peer = Peer::new(&fabric);
     forged_call(&mut peer, &a.node, &b.node, qa);
     settle(&[&a.node, &b.node]);

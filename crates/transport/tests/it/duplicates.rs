@@ -42,6 +42,30 @@ fn r57_a_duplicate_before_a_read_or_an_atomic_draws_no_ack() {
     assert_eq!(pair.reply(&write), acknowledge(EPSN + 6, ACK));
 }
 
+/// A requester with nothing in flight asks by that whether its peer is there, whatever was executed last.
+#[test]
+fn r112_a_liveness_probe_is_answered_behind_a_read_and_an_atomic() {
+    for op in ["write", "read", "atomic"] {
+        let mut pair = Pair::rc();
+        let (va, rkey) = (pair.nodes[1].va(0), pair.nodes[1].rkey());
+        let op = match op {
+            "write" => SendOp::Write { va, rkey },
+            "read" => SendOp::Read { va, rkey },
+            _ => SendOp::FetchAdd { va, rkey, add: 1 },
+        };
+        let place = pair.nodes[0].sge(0, 8);
+        pair.nodes[0].send(&wr_sges(1, op, &[place])).unwrap();
+        pair.run();
+        assert!(pair.nodes[0].sends()[0].is_ok());
+        pair.trace.clear();
+        let mut out = vec![0; limits::MAX_PACKET];
+        let probe = pair.nodes[0].qp.write_liveness_probe(&mut out).expect("nothing is in flight");
+        pair.receive(1, &out[..probe.len], 0);
+        pair.run();
+        assert_eq!(pair.syndromes(1), [(0x100, ACK)], "{op:?}");
+    }
+}
+
 /// A response has left, and the rest of the READ is asked for anew: no ACK comes between the old and the new responses.
 #[test]
 fn r57_a_read_that_is_asked_for_again_has_no_ack_among_its_responses() {

@@ -184,7 +184,12 @@ impl Responder {
             }
             Operation::Send | Operation::Write => {
                 cx.counters.drop(DropReason::DuplicateRequest);
-                acknowledge_again(self, cx);
+                match packet.bth.psn == self.expected.sub(1) {
+                    // It is not behind the answer to the newest request: a requester with nothing in flight asks whether
+                    // anybody is there (R112).
+                    true => self.acknowledge_request(cx),
+                    false => acknowledge_again(self, cx),
+                }
             }
             Operation::ReadRequest => self.repeat_read(config, now, packet, cx),
             _ if mutated("atomic-again") => self.take_in(config, now, packet, cx),
