@@ -1,7 +1,7 @@
 //! A lost tail costs a few round trips, not a timeout.
 
 use uroce_transport::*;
-use uroce_wire::Opcode;
+use uroce_wire::{Opcode, ack_timeout_ns};
 
 use crate::harness::*;
 
@@ -175,6 +175,175 @@ fn r152_a_lost_answer_behind_a_write_is_asked_for_again_long_before_the_timeout(
             assert_eq!(pair.nodes[0].counters.ack_timeout, 0);
         }
     }
+}
+
+fn read(pair: &mut Pair, wr_id: u64, length: u32) {
+    let (va, rkey) = (pair.nodes[1].va(0), pair.nodes[1].rkey());
+    let target = pair.nodes[0].sge(0, length);
+    pair.nodes[0].send(&wr_sges(wr_id, SendOp::Read { va, rkey }, &[target])).unwrap();
+}
+
+/// Everything completes, after so many timeouts.
+fn completes(pair: &mut Pair, timeouts: u64) {
+    pair.run();
+    let done = pair.nodes[0].sends();
+    assert!(done.iter().all(Wc::is_ok), "{done:?}");
+    assert_eq!(pair.nodes[0].counters.ack_timeout, timeouts);
+}
+
+#[test]
+fn r152_an_answer_behind_a_write_that_is_lost_twice_costs_no_timeout() {
+    let mut pair = pair();
+    let mut answers = 2;
+    pair.filter(move |seen| {
+        let lost = seen.from == 1 && answers > 0;
+        answers -= u32::from(lost && seen.opcode != Opcode::RC_ACKNOWLEDGE);
+        if lost { Fate::Drop } else { Fate::Deliver }
+    });
+    write(&mut pair, 2, 1000);
+    read(&mut pair, 3, 8);
+    completes(&mut pair, 0);
+}
+
+/// The oldest packet goes first: the READ would draw a NAK, for which no retry is there.
+#[test]
+fn r152_a_write_and_a_read_that_are_lost_cost_no_retry() {
+    let setup = Setup { retry_cnt: 0, probes: [true; 2], ..Setup::default() };
+    let mut pair = Pair::new(setup);
+    write(&mut pair, 1, 256);
+    pair.run();
+    let heals = pair.now.add_ns(10_000);
+    pair.filter(move |seen| if seen.at < heals { Fate::Drop } else { Fate::Deliver });
+    write(&mut pair, 2, 1000);
+    read(&mut pair, 3, 8);
+    completes(&mut pair, 0);
+}
+
+#[test]
+fn r152_what_is_lost_while_the_window_goes_out_again_is_probed_for() {
+    let mut pair = pair();
+    let timeout = pair.now.add_ns(ack_timeout_ns(14).unwrap());
+    let mut again = 0;
+    pair.filter(move |seen| {
+        again += u32::from(seen.from == 0 && seen.at >= timeout);
+        let lost = seen.from == 0 && again > 16 && seen.at.since(timeout) < 100_000;
+        if seen.at < timeout || lost { Fate::Drop } else { Fate::Deliver }
+    });
+    write(&mut pair, 2, 64 * 256);
+    completes(&mut pair, 1);
+}
+
+#[test]
+fn r152_a_probe_goes_out_although_the_window_has_become_smaller() {
+    let mut pair = pair();
+    let (va, rkey) = (pair.nodes[1].va(0), pair.nodes[1].rkey());
+    let target = pair.nodes[0].sge(0, 8);
+    let add = SendOp::FetchAdd { va, rkey, add: 1 };
+    pair.nodes[0].send(&wr_sges(1, add, &[target])).unwrap();
+    (0..9).for_each(|id| write(&mut pair, 10 + id, 8));
+    let heals = pair.now.add_ns(100_000);
+    let mut answers = 0;
+    pair.filter(move |seen| {
+        if seen.from == 0 || seen.at >= heals {
+            return Fate::Deliver;
+        }
+        answers += 1;
+        // The answer of the atomic comes when it is asked for again, and before that an ACK of what is behind it.
+        let is_atomic = seen.opcode == Opcode::RC_ATOMIC_ACKNOWLEDGE;
+        let passes = if is_atomic { answers > 1 } else { answers == 2 };
+        if passes { Fate::Deliver } else { Fate::Drop }
+    });
+    pair.run_for(1_000);
+    (0..52).for_each(|id| write(&mut pair, 20 + id, 8));
+    completes(&mut pair, 0);
+}
+
+/// A late copy of a NAK makes the window smaller, and the READ that was executed is behind its end.
+#[test]
+fn r152_a_read_behind_the_end_of_the_window_is_probed_for() {
+    let mut pair = pair();
+    let heals = pair.now.add_ns(100_000);
+    let mut is_first = true;
+    pair.filter(move |seen| {
+        if seen.from == 0 {
+            let hit = is_first && seen.psn == 0x101;
+            is_first &= !hit;
+            return if hit { Fate::Drop } else { Fate::Deliver };
+        }
+        match seen.syndrome() {
+            Some(0x60) => Fate::DuplicateLate(20_000),
+            _ if seen.at < heals => Fate::Drop,
+            _ => Fate::Deliver,
+        }
+    });
+    write(&mut pair, 2, 40 * 256);
+    read(&mut pair, 3, 8);
+    completes(&mut pair, 0);
+}
+
+#[test]
+fn r152_an_answer_behind_a_hole_gives_the_probes_back() {
+    let mut pair = pair();
+    let timeout = pair.now.add_ns(ack_timeout_ns(14).unwrap());
+    let mut lost = 2;
+    pair.filter(move |seen| {
+        let early = seen.from == 1 && seen.at < timeout;
+        let hit = seen.from == 1 && seen.psn == 0x101 && seen.at >= timeout && lost > 0;
+        lost -= u32::from(hit);
+        if early || hit { Fate::Drop } else { Fate::Deliver }
+    });
+    read(&mut pair, 2, 20 * 256);
+    completes(&mut pair, 1);
+}
+
+/// A NAK behind a hole that was asked for already, while the window is closed.
+#[test]
+fn r152_a_nak_behind_a_hole_leaves_the_probe_on() {
+    let mut pair = pair();
+    let (mut hole, mut first) = (2, 1);
+    pair.filter(move |seen| {
+        let (left, psn) = if seen.from == 0 { (&mut first, 0x133) } else { (&mut hole, 0x101) };
+        let hit = *left > 0 && seen.psn == psn;
+        *left -= u32::from(hit);
+        match seen.syndrome() {
+            _ if hit => Fate::Drop,
+            Some(0x60) => Fate::Delay(2_000),
+            _ => Fate::Deliver,
+        }
+    });
+    read(&mut pair, 1, 50 * 256);
+    write(&mut pair, 2, 5 * 256);
+    completes(&mut pair, 0);
+}
+
+/// The peer misses what goes out next, behind a single packet that was sent again.
+#[test]
+fn r71_a_nak_for_what_goes_out_next_does_not_silence_the_requester() {
+    let setup = Setup { repairs: [true, false], keeps: [false, true], ..Setup::default() };
+    let mut pair = Pair::new(Setup { probes: [true, false], ..setup });
+    write(&mut pair, 0, 256);
+    pair.run();
+    let last = 0x130;
+    let mut lost = vec![0x102, last, last, last + 1];
+    let mut is_first = true;
+    pair.filter(move |seen| {
+        if seen.opcode == Opcode::RC_ATOMIC_ACKNOWLEDGE && std::mem::take(&mut is_first) {
+            return Fate::Drop;
+        }
+        match lost.iter().position(|psn| *psn == seen.psn) {
+            Some(at) if seen.from == 0 => {
+                lost.swap_remove(at);
+                Fate::Drop
+            }
+            _ => Fate::Deliver,
+        }
+    });
+    let (va, rkey) = (pair.nodes[1].va(0), pair.nodes[1].rkey());
+    let target = pair.nodes[0].sge(0, 8);
+    let add = SendOp::FetchAdd { va, rkey, add: 1 };
+    pair.nodes[0].send(&wr_sges(1, add, &[target])).unwrap();
+    write(&mut pair, 2, 63 * 256);
+    completes(&mut pair, 0);
 }
 
 /// Packets of node 0 in bursts: when, from the start on, and how many.

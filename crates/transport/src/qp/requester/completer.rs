@@ -42,6 +42,10 @@ impl Requester {
         if self.selective_repeat.is_under_way() {
             self.settle_early(config, now, cx);
         }
+        if self.psns.in_flight() && !self.rnr_wait.is_on() {
+            // Going back has stopped the probe, and with a closed window nothing is sent that would start it.
+            self.tail_probe.arm(now, &self.selective_repeat, config.attr.timeout);
+        }
         self.wake();
     }
 

@@ -9,6 +9,7 @@ use super::send_queue::SendQueue;
 use super::timers::TailProbeDue;
 use crate::cause::Cause;
 use crate::context::Context;
+use crate::limits;
 use crate::qp::config::QpConfig;
 use crate::retransmission::Retransmission;
 use crate::time::Instant;
@@ -68,7 +69,9 @@ impl Requester {
             return self.wake();
         }
         if self.psns.next() == psn {
-            return;
+            // Nothing had been sent behind what was sent again.
+            self.selective_repeat.forget();
+            return self.wake();
         }
         // A copy of a later request, a tail probe for example, may be the first that a responder sees after it has ignored
         // what followed a request that it was not ready for (R56): no packet was lost.
@@ -182,9 +185,9 @@ impl Requester {
     }
 
     /// Sends something again if the time has come: what is missing, as far as that is known; else the last
-    /// packet, once; else the oldest one. Behind a READ or an atomic that is every other time: a peer that has executed it
-    /// answers that one only (R57), and one that misses something before it answers the oldest packet. Never more than
-    /// that: a peer that stands still finds one window of packets, not several.
+    /// packet, once; else the oldest one. Where a READ or an atomic is behind that, it is the oldest packet for a peer that misses it,
+    /// and twice the READ for one that has executed it, which answers nothing before it (R57). Never more than that: a
+    /// peer that stands still finds one window of packets, not several.
     fn run_tail_probe(&mut self, config: &QpConfig, now: Instant) {
         let in_flight = self.psns.in_flight();
         let probe = &mut self.tail_probe;
@@ -200,16 +203,17 @@ impl Requester {
         {
             self.doubts.note_silence(self.psns.outstanding(), self.reads.is_empty());
         }
-        let plain = self.reads.is_empty();
+        let una = self.psns.una();
+        let read = self.selective_repeat.responses.awaits_response(&self.psns, &self.send_queue);
         if self.selective_repeat.responses.answered().is_some()
             || !self.send_queue.oldest_may_be_reordered()
-            || !plain && sent % 2 == u32::from(rewound)
+            || read && !sent.is_multiple_of(limits::PROBES_PER_OLDEST)
         {
-            self.selective_repeat.ask_again(self.psns.una());
+            self.selective_repeat.ask_again(una);
             self.wake();
-        } else if sent > 0 || rewound || !plain || self.selective_repeat.peer_reorders() {
+        } else if sent > 0 || rewound || read || !may_repeat_last(self) {
             self.retransmit_oldest(1, false);
-        } else if self.psns.sends_new() {
+        } else {
             let last = self.psns.next_new().sub(1);
             self.send_queue.point_at(last);
             self.psns.send_from(last);
@@ -217,6 +221,14 @@ impl Requester {
             self.wake();
         }
     }
+}
+
+/// True if the last packet can go out again by itself, and the peer answers it: it was sent last, the window has not become
+/// smaller since, and a peer with a reorder buffer would keep it.
+fn may_repeat_last(requester: &Requester) -> bool {
+    let Requester { psns, window, selective_repeat, .. } = requester;
+    let before = psns.outstanding().saturating_sub(1);
+    psns.sends_new() && window.has_room(before, 1) && !selective_repeat.peer_reorders()
 }
 
 /// One past the last PSN of the newest READ or atomic that was begun.

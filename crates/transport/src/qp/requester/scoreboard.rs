@@ -197,6 +197,11 @@ impl Scoreboard {
         self.last_missing(psn, wqe.last_of_request(psn))
     }
 
+    /// True if a READ or an atomic is on its way, or waits to be sent again.
+    pub(super) fn awaits_response(&self, psns: &PsnWindow, queue: &SendQueue) -> bool {
+        oldest_response(psns.una(), queue).is_some_and(|psn| psns.is_outstanding(psn))
+    }
+
     /// All responses that are known to be missing are to be asked for again, or else that of the oldest READ or atomic.
     pub(super) fn ask_again(&mut self, una: Psn) {
         self.repeats = true;

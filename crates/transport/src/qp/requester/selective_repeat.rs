@@ -483,6 +483,7 @@ impl Requester {
             // while that one is missing, and ends at the next new PSN: at most one refill for each PSN in flight.
             self.ack_timer.note_progress();
             self.rnr_wait.note_progress();
+            self.tail_probe.note_answer();
         }
         let end = self.selective_repeat.responses.answered().unwrap_or(end);
         if begins || more > 1 {

@@ -271,6 +271,13 @@ impl TailProbe {
         measured
     }
 
+    /// The peer has answered what is behind a missing response: there are as many probes again for that.
+    pub(crate) fn note_answer(&mut self) {
+        if self.sent > 0 || self.is_exhausted {
+            (self.sent, self.is_exhausted, self.at) = (0, false, None);
+        }
+    }
+
     /// No probe was answered.
     pub(crate) fn is_exhausted(&self) -> bool {
         self.is_exhausted
