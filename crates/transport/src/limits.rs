@@ -39,8 +39,6 @@ pub const READS_IN_VAIN: u32 = 3;
 pub const READS_IN_VAIN_NS: u64 = 50_000_000;
 /// Tail probes before the requester waits for its timeout.
 pub const TAIL_PROBES: u32 = 3;
-/// Where a READ or an atomic is on its way, one of so many of them is the oldest packet, and the others are that one.
-pub const PROBES_PER_OLDEST: u32 = 3;
 /// A tail probe waits this long (ns) beyond four round trips, for a peer that is busy.
 pub const TAIL_PROBE_NS: u64 = 200_000;
 /// The first tail probe of a QP whose round trip is not known waits for this share of its timeout.

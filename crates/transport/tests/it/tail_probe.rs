@@ -205,7 +205,7 @@ fn r152_an_answer_behind_a_write_that_is_lost_twice_costs_no_timeout() {
     completes(&mut pair, 0);
 }
 
-/// The oldest packet goes first: the READ would draw a NAK, for which no retry is there.
+/// The READ draws a NAK, for which no retry is there.
 #[test]
 fn r152_a_write_and_a_read_that_are_lost_cost_no_retry() {
     let setup = Setup { retry_cnt: 0, probes: [true; 2], ..Setup::default() };

@@ -9,7 +9,6 @@ use super::send_queue::SendQueue;
 use super::timers::TailProbeDue;
 use crate::cause::Cause;
 use crate::context::Context;
-use crate::limits;
 use crate::qp::config::QpConfig;
 use crate::retransmission::Retransmission;
 use crate::time::Instant;
@@ -75,7 +74,8 @@ impl Requester {
         }
         // A copy of a later request, a tail probe for example, may be the first that a responder sees after it has ignored
         // what followed a request that it was not ready for (R56): no packet was lost.
-        if !self.rnr_wait.excuses(psn) && !self.ack_timer.spend_retry() {
+        let excused = self.rnr_wait.excuses(psn) || self.tail_probe.excuses();
+        if !excused && !self.ack_timer.spend_retry() {
             let peer = config.peer();
             let retries = self.ack_timer.retries();
             let cause = Cause::TooManySequenceNaks { peer, psn, retries };
@@ -185,8 +185,8 @@ impl Requester {
     }
 
     /// Sends something again if the time has come: what is missing, as far as that is known; else the last
-    /// packet, once; else the oldest one. Where a READ or an atomic is behind that, it is the oldest packet for a peer that misses it,
-    /// and twice the READ for one that has executed it, which answers nothing before it (R57). Never more than that: a
+    /// packet, once; else the oldest one. Where a READ or an atomic is behind that, they take turns: a peer that
+    /// has executed it answers nothing before it (R57), and one that misses something answers the oldest packet. Never more than that: a
     /// peer that stands still finds one window of packets, not several.
     fn run_tail_probe(&mut self, config: &QpConfig, now: Instant) {
         let in_flight = self.psns.in_flight();
@@ -207,7 +207,7 @@ impl Requester {
         let read = self.selective_repeat.responses.awaits_response(&self.psns, &self.send_queue);
         if self.selective_repeat.responses.answered().is_some()
             || !self.send_queue.oldest_may_be_reordered()
-            || read && !sent.is_multiple_of(limits::PROBES_PER_OLDEST)
+            || read && sent.is_multiple_of(2)
         {
             self.selective_repeat.ask_again(una);
             self.wake();

@@ -176,7 +176,7 @@ impl RnrWait {
 /// A peer that has sent a NAK says nothing more until the missing packet is there (R53). If that is lost again, the
 /// requester sends it again after the same time; and if the NAK itself was lost, the first probe has no answer, and the
 /// second one is the oldest packet. A READ whose responses stay away is asked for again. When nothing is heard after the
-/// last probe the requester gives up, and waits for its timeout.
+/// last probe the requester gives up, and waits for its timeout. A probe costs no retry, nor does the NAK that it draws.
 #[derive(Debug, Default)]
 pub(crate) struct TailProbe {
     /// Switched on by the device. A requester without tail probes waits for its local ACK timeout, as the specification
@@ -201,6 +201,8 @@ pub(crate) struct TailProbe {
     rewound: bool,
     /// No probe was answered: no further one is sent before there is progress.
     is_exhausted: bool,
+    /// The next sequence NAK answers a probe.
+    draws_nak: bool,
 }
 
 /// A probe is due.
@@ -267,6 +269,7 @@ impl TailProbe {
         if self.sent > 0 || self.rewound || self.is_exhausted {
             self.doublings = (self.doublings + self.sent.min(1)).min(limits::FIRST_PROBE_DOUBLINGS);
             (self.sent, self.rewound, self.is_exhausted, self.at) = (0, false, false, None);
+            self.draws_nak = false;
         }
         measured
     }
@@ -276,6 +279,11 @@ impl TailProbe {
         if self.sent > 0 || self.is_exhausted {
             (self.sent, self.is_exhausted, self.at) = (0, false, None);
         }
+    }
+
+    /// R71: a sequence NAK that a probe has drawn uses up no retry; each probe draws one.
+    pub(super) fn excuses(&mut self) -> bool {
+        std::mem::take(&mut self.draws_nak)
     }
 
     /// No probe was answered.
@@ -310,6 +318,7 @@ impl TailProbe {
         }
         let due = TailProbeDue { sent: self.sent, rewound: self.rewound };
         self.sent += 1;
+        self.draws_nak = true;
         Some(due)
     }
 
