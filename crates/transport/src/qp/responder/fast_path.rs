@@ -49,7 +49,7 @@ impl Responder {
     /// A message that was whole in its packet has been executed.
     #[inline]
     pub(super) fn pass_small(&mut self) {
-        self.expected = self.expected.add(1);
+        self.pass_to(self.expected.add(1));
         self.msn = (self.msn + 1) & 0xff_ffff;
     }
 
@@ -99,7 +99,7 @@ impl Responder {
         if let Some(message) = &mut self.message {
             message.done += length as u64;
         }
-        self.expected = self.expected.add(packets);
+        self.pass_to(self.expected.add(packets));
         if ack_req && config.init.qp_type.is_reliable() {
             self.acknowledge_request(cx);
         }

@@ -46,6 +46,9 @@ impl Saved {
     }
 }
 
+/// PSNs after which the responder looks for what is old, as a power of two: an eighth of all.
+pub(super) const STRETCH_SHIFT: u32 = 21;
+
 /// The newest requests that can be repeated, as many as `max_dest_rd_atomic` says.
 #[derive(Debug, Default)]
 pub(super) struct ReplayCache {
@@ -77,6 +80,13 @@ impl ReplayCache {
         forgotten
     }
 
+    /// A stretch of PSNs ends with `expected`: what is older than that is forgotten, before its PSNs come again. Nobody asks for
+    /// it any more, since requests for half of all PSNs may not be on their way (R17).
+    #[cold]
+    pub(super) fn forget_old(&mut self, expected: Psn) {
+        self.saved.retain(|saved| (0..=1 << STRETCH_SHIFT).contains(&expected.since(saved.last)));
+    }
+
     /// What holds between two calls: not more than may be open, and each with PSNs before `expected`.
     pub(super) fn assert_invariants(&self, expected: Psn) {
         debug_assert!(self.saved.len() <= self.depth, "{} of {}", self.saved.len(), self.depth);
@@ -105,5 +115,28 @@ impl ReplayCache {
         if let Some(saved) = self.saved.iter_mut().rev().find(of_it) {
             saved.answered |= saved.last == last;
         }
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn r59_what_is_older_than_a_stretch_of_psns_is_forgotten() {
+        let saved = |psn: u32| {
+            let (first, last) = (Psn::new(psn), Psn::new(psn).add(3));
+            Saved { first, last, msn: 1, kind: SavedKind::Placement, answered: true }
+        };
+        let mut replay = ReplayCache::default();
+        replay.set_depth(4);
+        for psn in [0xff_ff00, 0x10, 0x1f_fff0] {
+            assert_eq!(replay.save(saved(psn)), None);
+        }
+        replay.forget_old(Psn::new(0x20_0000));
+        let left: Vec<_> = replay.saved.iter().map(|saved| saved.first.get()).collect();
+        assert_eq!(left, [0x10, 0x1f_fff0]);
+        replay.forget_old(Psn::new(0xe0_0000));
+        assert!(replay.saved.is_empty());
     }
 }
