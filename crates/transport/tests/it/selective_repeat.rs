@@ -297,6 +297,29 @@ fn r155_a_copy_of_a_sequence_nak_costs_no_retry() {
     }
 }
 
+/// The peer keeps nothing, and the copy of its NAK comes when all that followed is under way again.
+#[test]
+fn r155_a_late_copy_of_a_sequence_nak_costs_no_retry_behind_going_back() {
+    for late_ns in [500, 2_000] {
+        let mut pair = Pair::new(Setup { retry_cnt: 1, probes: [true; 2], ..Setup::default() });
+        write(&mut pair, 1, 16);
+        pair.run();
+        let mut lost = false;
+        pair.filter(move |seen| {
+            let first = seen.from == 0 && !std::mem::replace(&mut lost, true);
+            match (first, seen.syndrome()) {
+                (true, _) => Fate::Drop,
+                (_, Some(NAK)) => Fate::DuplicateLate(late_ns),
+                _ => Fate::Deliver,
+            }
+        });
+        write(&mut pair, 2, 16);
+        pair.run();
+        assert!(pair.nodes[0].sends().iter().all(Wc::is_ok), "{late_ns}");
+        assert_eq!(pair.nodes[0].counters.completer_retry_err, 1, "it goes back once");
+    }
+}
+
 #[test]
 fn r155_doubled_and_late_packets_kill_no_connection_with_one_retry() {
     for seed in 1..=300u64 {

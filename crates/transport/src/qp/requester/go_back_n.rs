@@ -16,7 +16,7 @@ use crate::wc_status::WcStatus;
 
 impl Requester {
     /// Sends again from `psn` on (go-back-N).
-    pub(crate) fn go_back_to(&mut self, psn: Psn, cx: &mut Context<'_>) {
+    pub(crate) fn go_back_to(&mut self, now: Instant, psn: Psn, cx: &mut Context<'_>) {
         if self.send_queue.index_of(psn).is_none() {
             return;
         }
@@ -36,7 +36,7 @@ impl Requester {
         if psn == self.psns.una() {
             self.ack_timer.stop();
         }
-        self.tail_probe.note_rewind();
+        self.tail_probe.note_rewind(now);
         self.selective_repeat.forget();
         while self.reads.back().is_some_and(|read| read.last.since(psn) >= 0) {
             // It will be asked for again.
@@ -72,6 +72,10 @@ impl Requester {
             self.selective_repeat.forget();
             return self.wake();
         }
+        if psn == self.psns.una() && self.tail_probe.is_too_early(now) {
+            // It goes out again already.
+            return;
+        }
         // A copy of a later request, a tail probe for example, may be the first that a responder sees after it has ignored
         // what followed a request that it was not ready for (R56): no packet was lost.
         let excused = self.rnr_wait.excuses(psn) || self.tail_probe.excuses();
@@ -90,7 +94,7 @@ impl Requester {
             None => self.selective_repeat.length_for(psn, now),
         };
         if let Some(run) = run {
-            self.retransmit_oldest(run, true);
+            self.retransmit_oldest(now, run, true);
             if self.selective_repeat.peer_reorders() {
                 self.window.note_repair(config.mtu_shift());
             }
@@ -103,7 +107,7 @@ impl Requester {
             false => self.window.note_loss(),
         }
         self.retransmission = Retransmission::SequenceNak;
-        self.go_back_to(psn, cx);
+        self.go_back_to(now, psn, cx);
     }
 
     /// R76: no receive was posted; wait, then send from `psn` on again.
@@ -142,7 +146,7 @@ impl Requester {
         }
         self.retransmission = Retransmission::RnrNak;
         let end = self.psns.next_new();
-        self.go_back_to(psn, cx);
+        self.go_back_to(now, psn, cx);
         // It arrived; it is the receive that was missing.
         self.doubts.forget();
         self.rnr_wait.begin(psn, end, now.add_ns(u64::from(wait_us) * 1_000));
@@ -178,7 +182,7 @@ impl Requester {
         self.doubts.note_silence(self.psns.outstanding(), self.reads.is_empty());
         self.window.note_silence(config.mtu_shift());
         self.retransmission = Retransmission::AckTimeout;
-        self.go_back_to(self.psns.una(), cx);
+        self.go_back_to(now, self.psns.una(), cx);
         if let Some(end) = end_of_responses(&self.send_queue) {
             self.psns.resend_to(end);
         }
@@ -212,7 +216,7 @@ impl Requester {
             self.selective_repeat.ask_again(una);
             self.wake();
         } else if sent > 0 || rewound || read || !may_repeat_last(self) {
-            self.retransmit_oldest(1, false);
+            self.retransmit_oldest(now, 1, false);
         } else {
             let last = self.psns.next_new().sub(1);
             self.send_queue.point_at(last);

@@ -365,7 +365,7 @@ impl SelectiveRepeat {
 
 impl Requester {
     /// Sends the oldest `run` packets again before everything else.
-    pub(crate) fn retransmit_oldest(&mut self, run: u32, asked: bool) {
+    pub(crate) fn retransmit_oldest(&mut self, now: Instant, run: u32, asked: bool) {
         let run = run.min(self.psns.outstanding());
         if run == 0 {
             return;
@@ -376,7 +376,7 @@ impl Requester {
         if asked {
             self.ack_timer.stop();
         }
-        self.tail_probe.note_rewind();
+        self.tail_probe.note_rewind(now);
         self.wake();
     }
 
@@ -427,7 +427,7 @@ impl Requester {
         }
         self.window.note_going_back(config.mtu_shift());
         self.retransmission = Retransmission::SequenceNak;
-        self.go_back_to(una, cx);
+        self.go_back_to(now, una, cx);
     }
 
     /// True if something lost is to be sent or asked for again, before all else, or the last packet as a probe. It is
@@ -491,7 +491,7 @@ impl Requester {
                 true => self.window.note_loss(),
                 false => self.window.note_single_loss(),
             }
-            self.tail_probe.note_rewind();
+            self.tail_probe.note_rewind(now);
             self.tail_probe.arm(now, &self.selective_repeat, config.attr.timeout);
         }
         self.wake();

@@ -199,6 +199,8 @@ pub(crate) struct TailProbe {
     doublings: u32,
     /// The requester went back to its oldest packet, and nothing was acknowledged since.
     rewound: bool,
+    /// When it did so last.
+    rewound_at: Instant,
     /// No probe was answered: no further one is sent before there is progress.
     is_exhausted: bool,
     /// The next sequence NAK answers a probe.
@@ -247,9 +249,14 @@ impl TailProbe {
     }
 
     /// The requester goes back to its oldest packet.
-    pub(crate) fn note_rewind(&mut self) {
+    pub(crate) fn note_rewind(&mut self, now: Instant) {
         self.forget_sample();
-        self.rewound = true;
+        (self.rewound, self.rewound_at) = (true, now);
+    }
+
+    /// R155: a NAK for the oldest packet, which left again a moment ago, can be no answer to that.
+    pub(super) fn is_too_early(&self, now: Instant) -> bool {
+        self.rewound && now.since(self.rewound_at) < self.round_trip_ns / 2
     }
 
     /// Everything before `una` is acknowledged. The round trip in ns, if one was measured by that.
