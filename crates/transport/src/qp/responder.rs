@@ -17,7 +17,7 @@ mod unreliable;
 
 use message::Message;
 use receives::{Receives, Target};
-use replay::{ReplayCache, STRETCH_SHIFT};
+use replay::ReplayCache;
 use responses::{Response, Responses};
 use uroce_wire::{DropReason, Packet, Psn, Syndrome};
 
@@ -128,15 +128,6 @@ impl Responder {
     pub(crate) fn start(&mut self, psn: Psn) {
         self.expected = psn;
         self.peer_takes_gap_lists = false;
-    }
-
-    /// Everything before `next` has been executed.
-    #[inline]
-    fn pass_to(&mut self, next: Psn) {
-        if (next.get() ^ self.expected.get()) >> STRETCH_SHIFT != 0 {
-            self.replay.forget_old(next);
-        }
-        self.expected = next;
     }
 
     /// The PSN that the next request must have.

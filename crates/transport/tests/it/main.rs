@@ -9,6 +9,7 @@ mod duplicates;
 mod fast_path;
 mod flush_queues;
 mod harness;
+mod healing;
 mod hostile;
 mod long_path;
 mod lost_trains;

@@ -80,11 +80,7 @@ impl Requester {
         // what followed a request that it was not ready for (R56): no packet was lost.
         let excused = self.rnr_wait.excuses(psn) || self.tail_probe.excuses();
         if !excused && !self.ack_timer.spend_retry() {
-            let peer = config.peer();
-            let retries = self.ack_timer.retries();
-            let cause = Cause::TooManySequenceNaks { peer, psn, retries };
-            cx.counters.retry_exceeded_err += 1;
-            return self.fail_oldest_send(config, WcStatus::RetryExcErr, cause, cx);
+            return fail_with_too_many_naks(self, config, psn, cx);
         }
         let alone = psn == self.psns.una() && self.send_queue.oldest_may_be_reordered();
         let told = self.selective_repeat.first_gap(list);
@@ -240,6 +236,19 @@ fn end_of_responses(queue: &SendQueue) -> Option<Psn> {
     let newest_first = (0..queue.len()).rev().filter_map(|index| queue.get(index));
     let mut answered = newest_first.filter(|wqe| wqe.numbered && wqe.needs_response());
     answered.next().map(|wqe| wqe.last_psn().add(1))
+}
+
+/// R71: `psn` is reported missing again, and no retry is left for it.
+fn fail_with_too_many_naks(
+    requester: &mut Requester,
+    config: &QpConfig,
+    psn: Psn,
+    cx: &mut Context<'_>,
+) {
+    let (peer, retries) = (config.peer(), requester.ack_timer.retries());
+    cx.counters.retry_exceeded_err += 1;
+    let cause = Cause::TooManySequenceNaks { peer, psn, retries };
+    requester.fail_oldest_send(config, WcStatus::RetryExcErr, cause, cx);
 }
 
 /// R75: the oldest request has no answer, and no retry is left for it.

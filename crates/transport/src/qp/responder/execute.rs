@@ -142,7 +142,9 @@ impl Responder {
     /// Moves on to the next PSN; R50: a finished message counts once.
     fn advance(&mut self, config: &QpConfig, packet: &Packet<'_>) {
         let psns = psns_of_request(packet, config.attr.path_mtu.bytes());
-        self.pass_to(packet.bth.psn.add(psns));
+        let next = packet.bth.psn.add(psns);
+        self.replay.note_executed(self.expected, next);
+        self.expected = next;
         let is_read = packet.info.operation == Operation::ReadRequest;
         if packet.info.ends() && !(is_read && mutated("read-not-counted")) {
             self.msn = (self.msn + 1) & 0xff_ffff;

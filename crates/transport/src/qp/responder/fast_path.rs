@@ -49,7 +49,9 @@ impl Responder {
     /// A message that was whole in its packet has been executed.
     #[inline]
     pub(super) fn pass_small(&mut self) {
-        self.pass_to(self.expected.add(1));
+        let next = self.expected.add(1);
+        self.replay.note_executed(self.expected, next);
+        self.expected = next;
         self.msn = (self.msn + 1) & 0xff_ffff;
     }
 
@@ -99,7 +101,9 @@ impl Responder {
         if let Some(message) = &mut self.message {
             message.done += length as u64;
         }
-        self.pass_to(self.expected.add(packets));
+        let next = self.expected.add(packets);
+        self.replay.note_executed(self.expected, next);
+        self.expected = next;
         if ack_req && config.init.qp_type.is_reliable() {
             self.acknowledge_request(cx);
         }

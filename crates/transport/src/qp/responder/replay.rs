@@ -47,7 +47,7 @@ impl Saved {
 }
 
 /// PSNs after which the responder looks for what is old, as a power of two: an eighth of all.
-pub(super) const STRETCH_SHIFT: u32 = 21;
+const STRETCH_SHIFT: u32 = 21;
 
 /// The newest requests that can be repeated, as many as `max_dest_rd_atomic` says.
 #[derive(Debug, Default)]
@@ -80,10 +80,18 @@ impl ReplayCache {
         forgotten
     }
 
+    /// Everything from `expected` to `next` has been executed.
+    #[inline]
+    pub(super) fn note_executed(&mut self, expected: Psn, next: Psn) {
+        if (next.get() ^ expected.get()) >> STRETCH_SHIFT != 0 {
+            self.forget_old(next);
+        }
+    }
+
     /// A stretch of PSNs ends with `expected`: what is older than that is forgotten, before its PSNs come again. Nobody asks for
     /// it any more, since requests for half of all PSNs may not be on their way (R17).
     #[cold]
-    pub(super) fn forget_old(&mut self, expected: Psn) {
+    fn forget_old(&mut self, expected: Psn) {
         self.saved.retain(|saved| (0..=1 << STRETCH_SHIFT).contains(&expected.since(saved.last)));
     }
 
