@@ -107,6 +107,8 @@ pub(crate) struct Connection {
     check: Option<LivenessCheck>,
     /// RTU, for repetitions of the REP.
     rtu: Option<Mad>,
+    /// The peer has shown that it hears us: the queue pair that it named is its own.
+    confirmed: bool,
     /// The end was reported.
     end_told: bool,
     /// The application has released it: no more events (B54).
@@ -177,6 +179,7 @@ impl Connection {
             patience_asked: false,
             check: None,
             rtu: None,
+            confirmed: false,
             end_told: false,
             released: false,
         }
@@ -201,6 +204,11 @@ impl Connection {
     /// The peer's name for the connection and its queue pair, once known.
     pub(crate) fn remote(&self) -> Option<(CommId, Qpn)> {
         (self.remote_id != CommId::NONE).then_some((self.remote_id, self.remote_qpn))
+    }
+
+    /// The queue pair of the peer, which no other connection can have.
+    pub(crate) fn held_qpn(&self) -> Option<Qpn> {
+        self.confirmed.then_some(self.remote_qpn)
     }
 
     pub(crate) fn remote_id(&self) -> CommId {

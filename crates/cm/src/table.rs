@@ -30,7 +30,9 @@ struct Entry {
     /// It is counted as waiting at this listener.
     waits_at: Option<ServiceId>,
     /// Under what the peer finds it.
-    indexed: Option<(CommId, Qpn)>,
+    indexed: Option<CommId>,
+    /// The queue pair of the peer that is its own.
+    holds: Option<Qpn>,
 }
 
 /// Kept in step with the state machines by [`settle`](Table::settle), which every change calls.
@@ -128,6 +130,7 @@ impl Table {
             half_open: false,
             waits_at: None,
             indexed: None,
+            holds: None,
         };
         let old = self.entries.insert(id, entry);
         debug_assert!(old.is_none(), "an id was given out twice");
@@ -157,11 +160,16 @@ impl Table {
         let Some(entry) = self.entries.get_mut(&id) else { return };
         let Exchange::Connection(connection) = &entry.exchange else { return };
         if entry.indexed.is_none()
-            && let Some((remote_id, remote_qpn)) = connection.remote()
+            && let Some((remote_id, _)) = connection.remote()
         {
-            entry.indexed = Some((remote_id, remote_qpn));
+            entry.indexed = Some(remote_id);
             self.by_remote_id.insert((peer, remote_id), id);
-            self.by_remote_qpn.insert((peer, remote_qpn), id);
+        }
+        if entry.holds.is_none()
+            && let Some(qpn) = connection.held_qpn()
+        {
+            entry.holds = Some(qpn);
+            self.by_remote_qpn.insert((peer, qpn), id);
         }
     }
 
@@ -172,9 +180,13 @@ impl Table {
         let Some(entry) = self.entries.remove(&id) else { return };
         debug_assert!(entry.armed.is_none() && !entry.half_open && entry.waits_at.is_none());
         let peer = entry.exchange.peer();
-        if let Some((remote_id, remote_qpn)) = entry.indexed {
+        if let Some(remote_id) = entry.indexed {
             self.by_remote_id.remove(&(peer, remote_id));
-            self.by_remote_qpn.remove(&(peer, remote_qpn));
+        }
+        if let Some(qpn) = entry.holds
+            && self.by_remote_qpn.get(&(peer, qpn)) == Some(&id)
+        {
+            self.by_remote_qpn.remove(&(peer, qpn));
         }
         if let Exchange::Resolution(resolution) = &entry.exchange {
             let key = (peer, resolution.req().request_id);

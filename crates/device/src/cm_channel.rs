@@ -182,6 +182,17 @@ impl CmChannel {
         moved.into_iter().for_each(|event| to.post(event));
     }
 
+    /// Takes a request back that was not fetched. False: there is none.
+    pub(crate) fn take_back(&self, id: CommId) -> bool {
+        let mut found = false;
+        self.0.retain(|event| {
+            let is_it = event.id == id && matches!(event.kind, CmEventKind::ConnectRequest(_));
+            found |= is_it;
+            !is_it
+        });
+        found
+    }
+
     /// A released id leaves no event behind (B54).
     pub(crate) fn forget(&self, id: CommId) {
         self.0.retain(|event| event.id != id);

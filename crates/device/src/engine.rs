@@ -81,6 +81,9 @@ pub(crate) struct Engine {
     pub(crate) polled_at: Instant,
     /// When to try a transmit again that the kernel refused.
     retry_at: Option<u64>,
+    /// The last receive has found as many packets as it may: more of them may be in the datapath, and no longer in
+    /// what its waiter looks at.
+    may_have_more: bool,
     /// Until when the progress thread sleeps; 0 while it is awake.
     pub(crate) thread_sleeps_until: u64,
     /// The datapath has said that it is not connected any more.
@@ -142,6 +145,7 @@ impl Engine {
             self.handle_receive_error(&error);
             0
         });
+        self.may_have_more = received >= RX_BUDGET;
         self.nic.reschedule_last_receiver();
         if self.gsi.has_requests() {
             self.respond_to_requests();
@@ -204,7 +208,9 @@ impl Engine {
         match self.retry_at {
             Some(retry) => Some(timers.map_or(retry, |timer| timer.min(retry))),
             None if mutated("never-idle") && timers.is_some() => Some(0),
-            None if self.has_work() || !self.local.pending.is_empty() => Some(0),
+            None if self.may_have_more || self.has_work() || !self.local.pending.is_empty() => {
+                Some(0)
+            }
             None => timers,
         }
     }

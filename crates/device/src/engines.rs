@@ -169,11 +169,11 @@ impl Several {
             CrossEngineOp::StopWaiting(qpn) => {
                 self.of_qp(qpn).lock().with_gsi(|_, cx| cx.await_comm_est(qpn, None));
             }
-            CrossEngineOp::EndLink { qpn, then } => {
+            CrossEngineOp::EndLink { qpn, id, then } => {
                 if !mutated("link-elsewhere-stays") {
-                    self.of_qp(qpn).lock().with_gsi(|_, cx| cx.end_link(qpn));
+                    self.of_qp(qpn).lock().with_gsi(|_, cx| cx.end_link(qpn, id));
                 }
-                if let Some((id, kind)) = then {
+                if let Some(kind) = then {
                     self.of_connection(id).lock().gsi.tell(id, kind);
                 }
             }

@@ -240,7 +240,7 @@ struct Peer {
 
 impl Peer {
     fn new(fabric: &LoopbackFabric) -> Peer {
-        let us = Identity { address: ip(PEER), guid: 9, ack_delay: 15, active_mtu: 3, slot: None };
+        let us = Identity { address: ip(PEER), guid: 9, ack_delay: 15, active_mtu: 5, slot: None };
         let cm = Cm::new(us, CmLimits::default(), [9; 32]);
         Peer { cm, wire: Attacker::new(fabric, PEER) }
     }
@@ -478,4 +478,69 @@ fn applications_ready_their_queue_pairs_themselves() {
     a.node.device.cm().disconnect(id_a, &[]).expect("it stands");
     settle(&[&a.node, &b.node]);
     assert!(matches!(b.event().kind, CmEventKind::Disconnected { .. }));
+}
+
+/// The peer accepts, and takes it back at once: both messages are in one batch.
+#[test]
+fn a_rep_and_a_rej_in_one_batch() {
+    let fabric = LoopbackFabric::new();
+    let a = Side::new(&fabric, 1);
+    let mut peer = Peer::new(&fabric);
+    let qa = a.node.qp(QpType::Rc);
+    let call = Call::new(ip(PEER), SERVICE, qa, Psn::new(0x77));
+    a.node.device.cm().connect(&call, &a.channel, CALLER).expect("a call");
+    settle(&[&a.node]);
+    peer.cm.listen(Duration::ZERO, SERVICE, 4).expect("free");
+    let req = peer.wire.received().pop().expect("a REQ");
+    peer.cm.handle_mad(Duration::ZERO, ip(1), &req[20..][..MAD_LEN]).expect("let in");
+    let Some(uroce_device::cm::Event::Request { id, .. }) = peer.cm.poll_event() else { panic!() };
+    let acceptance = Acceptance::new(Qpn::new(0x55), Psn::new(1));
+    peer.cm.accept(Duration::ZERO, id, &acceptance).expect("accepted");
+    let rep = peer.cm.poll_transmit().expect("a REP");
+    let mut rej = rep.bytes;
+    rej[16..18].copy_from_slice(&[0, 0x12]); // REJ
+    rej[24 + 8..].fill(0);
+    rej[24 + 8] = 2 << 6; // of something else
+    rej[24 + 11] = 4; // timeout
+    peer.wire.inject(ip(PEER), ip(1), mad_packet(&rep.bytes, GOOD));
+    peer.wire.inject(ip(PEER), ip(1), mad_packet(&rej, GOOD));
+    peer.wire.deliver(&a.node);
+    let mut heard = vec![];
+    while let Some(event) = a.channel.try_event() {
+        heard.push(format!("{:?}", event.kind).chars().take(12).collect::<String>());
+    }
+    assert!(!heard.iter().any(|event| event.starts_with("Established")), "{heard:?}");
+}
+
+/// A stranger calls and takes its call back, while the application is busy.
+#[test]
+fn calls_that_are_taken_back_do_not_pile_up_in_the_channel() {
+    let fabric = LoopbackFabric::new();
+    let clock = VirtualClock::new();
+    let b = Side::of(Node::on_clock(&fabric, 2, &clock));
+    b.listen(); // a backlog of 4
+    let mut peer = Peer::new(&fabric);
+    let (_, req) = peer.call(&b.node);
+    for n in 1..=10_000u32 {
+        let mut bytes = req[0].bytes;
+        bytes[24..28].copy_from_slice(&n.to_be_bytes());
+        peer.wire.inject(ip(PEER), ip(2), mad_packet(&bytes, GOOD));
+        let mut rej = bytes;
+        rej[16..18].copy_from_slice(&[0, 0x12]); // REJ
+        rej[24 + 4..].fill(0);
+        rej[24 + 9] = 8 << 1; // length of the GUID
+        rej[24 + 11] = 4; // timeout
+        rej[24 + 12..][..8].copy_from_slice(&bytes[24 + 16..][..8]);
+        peer.wire.inject(ip(PEER), ip(2), mad_packet(&rej, GOOD));
+        peer.wire.deliver(&b.node);
+        clock.advance(Duration::from_millis(1));
+    }
+    let (mut requests, mut others) = (0, 0);
+    while let Some(event) = b.channel.try_event() {
+        match event.kind {
+            CmEventKind::ConnectRequest(_) => requests += 1,
+            _ => others += 1,
+        }
+    }
+    assert!(requests <= 4 && others <= 4, "{requests} requests and {others} other events wait");
 }

@@ -7,9 +7,9 @@ use uroce_wire::DropReason;
 
 use super::Cm;
 use crate::CommId;
-use crate::connection::{Connection, Standing, State};
+use crate::connection::{Connection, Standing, State, rej};
 use crate::mad::{MAD_LEN, Mad};
-use crate::message::{Apr, Drep, Dreq, Lap, Message, Mra, Rej, Rep, Rtu, SidrRep};
+use crate::message::{Apr, Drep, Dreq, Lap, Message, Mra, Rej, RejectedMessage, Rep, Rtu, SidrRep};
 use crate::outbox::{Outbox, Outgoing};
 use crate::reopening::Early;
 use crate::time::Time;
@@ -51,7 +51,7 @@ impl Cm {
             Message::Req(req) => self.handle_req(now, peer, tid, &req),
             Message::SidrReq(req) => self.handle_sidr_req(now, peer, tid, &req),
             Message::Rep(rep) => self.handle_rep(now, peer, &rep),
-            Message::Rtu(rtu) => self.handle_rtu(peer, &rtu),
+            Message::Rtu(rtu) => self.handle_rtu(now, peer, tid, &rtu),
             Message::Mra(mra) => self.handle_mra(now, peer, &mra),
             Message::Rej(rej) => self.handle_rej(now, peer, &rej),
             Message::Dreq(dreq) => self.handle_dreq(now, peer, tid, &dreq),
@@ -124,7 +124,21 @@ impl Cm {
         standing
     }
 
-    fn handle_rtu(&mut self, peer: IpAddr, rtu: &Rtu) -> Result<(), DropReason> {
+    fn handle_rtu(
+        &mut self,
+        now: Time,
+        peer: IpAddr,
+        tid: u64,
+        rtu: &Rtu,
+    ) -> Result<(), DropReason> {
+        // The call was given up or made room: its caller, which believes that it stands, is told.
+        if self.table.connection(rtu.remote_comm_id).is_none() {
+            let ids = [rtu.remote_comm_id, rtu.local_comm_id];
+            let (other, reason) = (RejectedMessage::OTHER, RejReason::INVALID_COMM_ID);
+            let rej = rej(ids, other, reason, PrivateData::default());
+            self.send_stray(now, peer, Mad { tid, message: rej.into() });
+            return Err(DropReason::CmUnknownId);
+        }
         self.deliver(peer, rtu.remote_comm_id, |connection, out| connection.handle_rtu(rtu, out))
     }
 

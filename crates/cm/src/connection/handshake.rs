@@ -95,6 +95,7 @@ impl Connection {
         self.asked_at = now;
         self.remote_id = rep.local_comm_id;
         self.remote_qpn = rep.qpn();
+        self.confirmed = true;
         let link = Link::of_caller(self.peer, &self.req, rep);
         self.ack_timeout = link.ack_timeout;
         let link = Link { ack_timeout: self.own_ack_timeout.unwrap_or(link.ack_timeout), ..link };
@@ -127,6 +128,7 @@ impl Connection {
 
     fn become_established(&mut self, private_data: &[u8], out: &mut Outbox) {
         self.enter(State::Established);
+        self.confirmed = true;
         let private_data = private_data.into();
         self.tell(Event::Established { id: self.id, private_data }, out);
     }

@@ -119,7 +119,11 @@ impl Connection {
                 self.enter_timewait(now);
             }
             // The peer has given up, or does not know us any more.
-            State::Established | State::DreqSent if !rej.message.is_of_handshake() => {
+            // Or it has sent a packet, and then refused the REP after all.
+            State::Established | State::DreqSent
+                if !rej.message.is_of_handshake()
+                    || !self.caller && rej.message == RejectedMessage::REP =>
+            {
                 self.tell_end(&[], out);
                 self.enter_timewait(now);
             }

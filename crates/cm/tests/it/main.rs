@@ -13,5 +13,6 @@ mod liveness;
 mod resolution;
 mod slots;
 mod teardown;
+mod unconfirmed;
 mod walk;
 mod world;

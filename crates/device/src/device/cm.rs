@@ -254,6 +254,7 @@ fn accept_elsewhere(
     home.lock().with_gsi(|_, cx| {
         cx.init_if_reset(qpn, link.max_dest_rd_atomic > 0)?;
         cx.set_up(qpn, &link)?;
+        cx.use_for(qpn, id);
         cx.await_comm_est(qpn, Some(id));
         Ok::<_, ConnectionError>(())
     })?;

@@ -115,7 +115,7 @@ impl Device {
             return Err(DestroyError::Busy { what: "CQ", users: "XRC objects" });
         }
         engine.nic.tables.cqs.remove(cq).ok_or(NoSuchObject::cq(cq))?;
-        shared.events.disown(EventOwner::Cq(cq));
+        shared.events.forget(EventOwner::Cq(cq));
         if let Some(CqNote { channel: Some(channel), .. }) = engine.nic.tables.cq_notes.remove(&cq)
         {
             channel.forget(cq);

@@ -81,7 +81,7 @@ impl Device {
         if queue.xrc().is_some() {
             nic.qps.iter_mut().for_each(|entry| entry.qp.forget_srq(srq));
         }
-        shared.events.disown(EventOwner::Srq(srq));
+        shared.events.forget(EventOwner::Srq(srq));
         let released = nic.tables.mem.release_pd(queue.pd());
         debug_assert!(released.is_ok(), "the SRQ held its protection domain");
         Ok(())

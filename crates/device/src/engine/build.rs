@@ -109,6 +109,7 @@ impl EngineBuilder {
             gsi: Gsi::new(us, gsi_port, comm_ids),
             polled_at: Instant::ZERO,
             retry_at: None,
+            may_have_more: false,
             thread_sleeps_until: 0,
             datapath_is_lost: false,
             local,

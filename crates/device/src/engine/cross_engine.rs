@@ -17,7 +17,7 @@ pub(crate) enum CrossEngineOp {
     /// The connection of this queue pair stands: its first packet confirms nothing any more.
     StopWaiting(Qpn),
     /// The connection of this queue pair has ended. Afterwards its owner hears of it.
-    EndLink { qpn: Qpn, then: Option<(CommId, CmEventKind)> },
+    EndLink { qpn: Qpn, id: CommId, then: Option<CmEventKind> },
 }
 
 /// True if a number is of another slot than ours, where numbers have slots.

@@ -50,6 +50,8 @@ pub(crate) struct QpEntry {
     /// The connection that its next packet confirms: instead of an RTU (R113), or because the peer seemed
     /// to have forgotten it (R112).
     pub(crate) awaits_comm_est: Option<CommId>,
+    /// The connection that it was last used for: only that one ends its link.
+    pub(crate) connection: Option<CommId>,
     /// Its peer was asked for a packet, so that any answer counts.
     pub(crate) is_probed: bool,
     /// Requests posted and held back since the queue pair was last served (doorbell coalescing).
@@ -154,6 +156,7 @@ impl QpTable {
             ready: false,
             armed: None,
             awaits_comm_est: None,
+            connection: None,
             is_probed: false,
             rx_icrc: RxIcrc::default(),
             coalesced: 0,

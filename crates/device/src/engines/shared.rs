@@ -93,7 +93,8 @@ impl Shared {
     fn guard<'a>(&'a self, engine: MutexGuard<'a, Engine>) -> EngineGuard<'a> {
         let deferred =
             DeferredWork { shared: self, list: Vec::new(), pending: PendingPeers::default() };
-        EngineGuard { shared: self, engine, assists: true, wakes_thread: true, deferred }
+        let unwinds = std::thread::panicking();
+        EngineGuard { shared: self, engine, assists: true, wakes_thread: true, unwinds, deferred }
     }
 
     /// A thread panicked while it held the engine: the next holder fails the device.
@@ -217,6 +218,9 @@ pub(crate) struct EngineGuard<'a> {
     assists: bool,
     /// The progress thread is woken if it is needed earlier than it means to wake up.
     wakes_thread: bool,
+    /// The thread unwound already when it locked the engine: a destructor of the application, and no panic under the
+    /// lock.
+    unwinds: bool,
     /// Declared after the lock: dropped when it is free.
     deferred: DeferredWork<'a>,
 }
@@ -340,7 +344,7 @@ impl EngineGuard<'_> {
 
 impl Drop for EngineGuard<'_> {
     fn drop(&mut self) {
-        if std::thread::panicking() {
+        if std::thread::panicking() && !self.unwinds {
             // The next holder of the lock sees that it is poisoned. A second panic here would end
             // the process.
             return;

@@ -135,15 +135,17 @@ impl Receiver {
         sink: &mut dyn FnMut(RxPacket<'_>),
     ) -> io::Result<usize> {
         let mut count = 0;
-        let mut soft = 0;
-        while count < limit && soft < SOFT_LIMIT {
+        let (mut soft, mut useless) = (0, 0);
+        while count < limit && soft < SOFT_LIMIT && useless < limit {
             let asked = (limit - count).div_ceil(self.per_message).min(self.asking);
             stats.syscalls += 1;
             let socket = self.groups.get(index.wrapping_sub(1)).map(|group| &group.socket);
             match self.room.receive(socket.unwrap_or(&self.socket).as_fd(), asked) {
                 Ok(got) => {
                     self.pending = Pending { next: 0, end: got, offset: 0 };
-                    count += self.hand_over(limit - count, stats, sink);
+                    let packets = self.hand_over(limit - count, stats, sink);
+                    count += packets;
+                    useless += if packets == 0 { got } else { 0 };
                     if self.is_enough(got, asked) && count > 0 {
                         break;
                     }

@@ -19,7 +19,10 @@ impl Gsi {
         let (transport, srq) = cx.service_of(call.qpn, QpType::XrcTgt)?;
         let call = Call { transport, srq, ..call.clone() };
         cx.init_if_reset(call.qpn, call.responder_resources > 0)?;
-        Ok(self.call(&call, Some(call.qpn), events, cx)?)
+        cx.must_be_init(call.qpn)?;
+        let id = self.call(&call, Some(call.qpn), events, cx)?;
+        cx.use_for(call.qpn, id);
+        Ok(id)
     }
 
     /// Calls a peer for a queue pair that the application moves.
@@ -59,6 +62,7 @@ impl Gsi {
         cx.init_if_reset(acceptance.qpn, link.max_dest_rd_atomic > 0)?;
         cx.set_up(acceptance.qpn, &link)?;
         self.accept_for(id, &acceptance, cx)?;
+        cx.use_for(acceptance.qpn, id);
         cx.await_comm_est(acceptance.qpn, Some(id));
         Ok(())
     }
@@ -117,7 +121,7 @@ impl Gsi {
     ) -> Result<(), CmError> {
         self.cm.disconnect(time(cx.now), id, private_data)?;
         if let Some(qpn) = self.qpn_of(id) {
-            cx.end_link(qpn);
+            cx.end_link(qpn, id);
         }
         Ok(())
     }
@@ -161,7 +165,7 @@ impl Gsi {
         let Some(owner) = self.owners.remove(&id) else { return };
         owner.channel.forget(id);
         if let Some(qpn) = owner.qpn {
-            cx.end_link(qpn);
+            cx.end_link(qpn, id);
         }
     }
 

@@ -85,15 +85,16 @@ impl Gsi {
             return self.tell(id, CmEventKind::Accepted { link, ece, private_data });
         };
         match cx.set_up(qpn, link) {
+            // The next event says how it ended, if the peer has ended it meanwhile.
             Ok(()) => {
-                let told = self.cm.establish(id, &[]);
-                debug_assert!(told.is_ok(), "a reply has just come");
-                self.tell(id, CmEventKind::Established { private_data });
+                if self.cm.establish(id, &[]).is_ok() {
+                    self.tell(id, CmEventKind::Established { private_data });
+                }
             }
             Err(error) => {
-                let told = self.cm.reject(time(cx.now), id, RejReason::CONSUMER, &[]);
-                debug_assert!(told.is_ok(), "a reply has just come");
-                self.end(id, CmEventKind::ConnectError(error), cx);
+                if self.cm.reject(time(cx.now), id, RejReason::CONSUMER, &[]).is_ok() {
+                    self.end(id, CmEventKind::ConnectError(error), cx);
+                }
             }
         }
     }
@@ -142,12 +143,18 @@ impl Gsi {
     }
 
     fn end(&mut self, id: CommId, kind: CmEventKind, cx: &mut GsiContext<'_>) {
+        // A request that the application has not seen yet is gone as if it had not come (A21).
+        if self.owners.get(&id).is_some_and(|owner| owner.channel.take_back(id)) {
+            debug_assert!(self.qpn_of(id).is_none(), "nobody has accepted it");
+            self.owners.remove(&id);
+            return self.cm.release(time(cx.now), id);
+        }
         match self.qpn_of(id) {
             Some(qpn) if is_elsewhere(cx.nic.slot, Slot::of(qpn)) => {
-                let op = CrossEngineOp::EndLink { qpn, then: Some((id, kind)) };
+                let op = CrossEngineOp::EndLink { qpn, id, then: Some(kind) };
                 return cx.nic.cross_engine_ops.push(op);
             }
-            Some(qpn) => cx.end_link(qpn),
+            Some(qpn) => cx.end_link(qpn, id),
             None => {}
         }
         self.tell(id, kind);

@@ -6,7 +6,7 @@ use uroce_cm::message::TransportService;
 use uroce_cm::{CommId, Link};
 use uroce_datapath::Datapath;
 use uroce_memory::Access;
-use uroce_transport::{AddressVector, Instant, QpAttr, QpAttrMask, QpState, QpType};
+use uroce_transport::{AddressVector, Instant, ModifyQpError, QpAttr, QpAttrMask, QpState, QpType};
 use uroce_wire::{Mtu, Qpn, Slot};
 
 use crate::engine::Nic;
@@ -39,6 +39,16 @@ impl GsiContext<'_> {
         self.modify(qpn, &attr, QpAttrMask::required(QpType::Rc, QpState::Reset, QpState::Init))
     }
 
+    /// A queue pair that is past INIT has a peer, or had one.
+    pub(crate) fn must_be_init(&self, qpn: Qpn) -> Result<(), ModifyError> {
+        match self.state(qpn) {
+            Some(from) if from != QpState::Init => {
+                Err(ModifyQpError::NoTransition { from, to: QpState::Rtr }.into())
+            }
+            _ => Ok(()),
+        }
+    }
+
     /// From INIT to RTS.
     pub(crate) fn set_up(&mut self, qpn: Qpn, link: &Link) -> Result<(), ModifyError> {
         let qp_type = self.nic.qps.get(qpn).map_or(QpType::Rc, |entry| entry.init.qp_type);
@@ -51,9 +61,12 @@ impl GsiContext<'_> {
 
     /// The connection of a queue pair ended, or never came to be. A queue pair in RESET or INIT
     /// is left alone: it can be used for another call.
-    pub(crate) fn end_link(&mut self, qpn: Qpn) {
+    pub(crate) fn end_link(&mut self, qpn: Qpn, id: CommId) {
         if is_elsewhere(self.nic.slot, Slot::of(qpn)) {
-            return self.nic.cross_engine_ops.push(CrossEngineOp::EndLink { qpn, then: None });
+            return self.nic.cross_engine_ops.push(CrossEngineOp::EndLink { qpn, id, then: None });
+        }
+        if self.nic.qps.get(qpn).is_none_or(|entry| entry.connection != Some(id)) {
+            return;
         }
         self.await_comm_est(qpn, None);
         let moved = self
@@ -63,6 +76,14 @@ impl GsiContext<'_> {
             let attr = QpAttr { state: QpState::Err, ..QpAttr::default() };
             let ended = self.modify(qpn, &attr, QpAttrMask::STATE);
             debug_assert!(ended.is_ok(), "every state can go to ERR");
+        }
+    }
+
+    /// The queue pair is used for a connection from now on.
+    pub(crate) fn use_for(&mut self, qpn: Qpn, id: CommId) {
+        debug_assert!(!is_elsewhere(self.nic.slot, Slot::of(qpn)), "a queue pair of this engine");
+        if let Some(entry) = self.nic.qps.get_mut(qpn) {
+            entry.connection = Some(id);
         }
     }
 

@@ -1,0 +1,97 @@
+//! Calls that nobody has confirmed, and what strangers can do with them.
+
+use std::time::Duration;
+
+use uroce_cm::*;
+use uroce_wire::Psn;
+
+use crate::world::flood::{self, req_of};
+use crate::world::*;
+
+/// One REJ is lost: the caller took its call back. It calls again with the same queue pair.
+#[test]
+fn a_queue_pair_whose_call_was_taken_back_can_call_again_when_the_rej_was_lost() {
+    let mut world = World::new();
+    let (a, b) = world.ring();
+    world.b.cm.accept(world.now, b, &acceptance()).expect("accepted");
+    assert_eq!(names(&world.sent_by_b()), ["REP"]); // lost, or slow
+    world.a.cm.release(world.now, a);
+    assert_eq!(names(&world.sent_by_a()), ["REJ"]); // lost
+    let again = world.a.cm.connect(world.now, &call()).expect("a call");
+    world.exchange();
+    world.a.collect();
+    assert_ne!(world.a.cm.state(again), None, "the second call goes on");
+}
+
+/// A stranger who can forge the address of A names the queue pairs that A will use next.
+#[test]
+fn a21_a_forged_req_does_not_keep_a_queue_pair_of_somebody_else_from_calling() {
+    let mut world = World::new();
+    world.b.cm.listen(world.now, SERVICE, 64).expect("free");
+    let forged = req(|req| {
+        req.local_comm_id = CommId(0xbad);
+        req.local_ca_guid = 0xbad;
+        req.starting_psn = Psn::new(1);
+    });
+    world.b.receive(world.now, A, &forged);
+    let (id, _) = world.request();
+    world.b.cm.accept(world.now, id, &acceptance()).expect("accepted");
+    let to_a = world.sent_by_b();
+    world.arrive_at_a(&to_a);
+    world.pass(Duration::from_secs(1));
+    let a = world.a.cm.connect(world.now, &call()).expect("a call");
+    world.exchange();
+    world.a.collect();
+    assert_ne!(world.a.cm.state(a), None, "the call of A goes on");
+}
+
+/// The caller has set its queue pair up and sent a packet, and then refuses the REP (or goes).
+#[test]
+fn r113_a_refusal_of_the_rep_ends_a_connection_that_a_packet_has_established() {
+    for goes in [false, true] {
+        let mut world = World::new();
+        let (a, b, _) = world.reply();
+        world.b.cm.handle_comm_est(b);
+        assert!(matches!(world.b.event(), Event::Established { .. }));
+        match goes {
+            true => world.a.cm.release(world.now, a),
+            false => world.a.cm.reject(world.now, a, RejReason::CONSUMER, &[]).expect("a reply"),
+        }
+        for _ in 0..300 {
+            world.exchange();
+            let (from_a, from_b) = world.pass(Duration::from_secs(1));
+            world.arrive_at_b(&from_a);
+            world.arrive_at_a(&from_b);
+        }
+        assert_eq!(world.a.cm.state(a), world.b.cm.state(b), "A and B agree 300 s later");
+    }
+}
+
+/// A flood drives out a call that was accepted, while the RTU of its caller is on the way.
+#[test]
+fn a21_a_caller_whose_call_made_room_hears_of_it() {
+    let limits = CmLimits { max_half_open: 8, ..CmLimits::default() };
+    let mut world = World::with_limits(limits);
+    world.b.cm.listen(world.now, SERVICE, 64).expect("free");
+    let a = world.a.cm.connect(world.now, &call()).expect("a call");
+    world.exchange();
+    let (id, _) = world.request();
+    world.b.cm.accept(world.now, id, &acceptance()).expect("accepted");
+    let rep = world.sent_by_b();
+    world.arrive_at_a(&rep);
+    world.a.cm.establish(a, &[]).expect("a reply");
+    let rtu = world.sent_by_a();
+    for n in 0..8 {
+        world.now += Duration::from_millis(1);
+        world.b.receive(world.now, flood::source(n), &req_of(flood::source(n), 0x1000 + n));
+    }
+    world.sent_by_b();
+    world.arrive_at_b(&rtu);
+    for _ in 0..300 {
+        world.exchange();
+        let (from_a, from_b) = world.pass(Duration::from_secs(1));
+        world.arrive_at_b(&from_a);
+        world.arrive_at_a(&from_b.into_iter().filter(|mad| mad.peer == A).collect::<Vec<_>>());
+    }
+    assert_eq!(world.a.cm.state(a), world.b.cm.state(id), "A and B agree 300 s later");
+}
