@@ -186,8 +186,8 @@ impl Requester {
 
     /// Sends something again if the time has come: what is missing, as far as that is known; else the last
     /// packet, once; else the oldest one. Where a READ or an atomic is behind that, they take turns: a peer that
-    /// has executed it answers nothing before it (R57), and one that misses something answers the oldest packet. Never more than that: a
-    /// peer that stands still finds one window of packets, not several.
+    /// has executed it answers nothing before it (R57), and one that misses something answers the oldest packet. Never more
+    /// than that: a peer that stands still finds one window of packets, not several.
     fn run_tail_probe(&mut self, config: &QpConfig, now: Instant) {
         let in_flight = self.psns.in_flight();
         let probe = &mut self.tail_probe;
@@ -223,8 +223,8 @@ impl Requester {
     }
 }
 
-/// True if the last packet can go out again by itself, and the peer answers it: it was sent last, the window has not become
-/// smaller since, and a peer with a reorder buffer would keep it.
+/// True if the last packet can go out again as a probe: it was sent last, and the window has not become smaller since. A peer
+/// with a reorder buffer is asked by the oldest packet at once, since it misses that if it misses anything.
 fn may_repeat_last(requester: &Requester) -> bool {
     let Requester { psns, window, selective_repeat, .. } = requester;
     let before = psns.outstanding().saturating_sub(1);
