@@ -181,7 +181,9 @@ impl MadMonitor {
             SIDR_REP => self.arrived(dst, src, SIDR_REQ, [theirs, 0]) > 0,
             DREQ => reps > 0 || self.has_sent(src, dst, REP, mad.ids),
             REJ => {
-                reqs + reps > 0
+                // An RTU for a call that is gone draws one, too.
+                let rtus = self.arrived(dst, src, RTU, [theirs, own]);
+                reqs + reps + rtus > 0
                     || self.has_sent(src, dst, REQ, [own, 0])
                     || self.has_sent(src, dst, REP, mad.ids)
             }
