@@ -355,3 +355,10 @@ impl Responder {
         }
     }
 }
+
+/// Everything before `next` has been executed.
+#[inline]
+fn pass_to(responder: &mut Responder, next: Psn) {
+    responder.replay.note_executed(responder.expected, next);
+    responder.expected = next;
+}

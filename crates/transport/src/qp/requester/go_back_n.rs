@@ -203,13 +203,12 @@ impl Requester {
         {
             self.doubts.note_silence(self.psns.outstanding(), self.reads.is_empty());
         }
-        let una = self.psns.una();
         let read = self.selective_repeat.responses.awaits_response(&self.psns, &self.send_queue);
         if self.selective_repeat.responses.answered().is_some()
             || !self.send_queue.oldest_may_be_reordered()
             || read && sent.is_multiple_of(2)
         {
-            self.selective_repeat.ask_again(una);
+            self.selective_repeat.ask_again(self.psns.una());
             self.wake();
         } else if sent > 0 || rewound || read || !may_repeat_last(self) {
             self.retransmit_oldest(now, 1, false);

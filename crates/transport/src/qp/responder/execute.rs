@@ -6,12 +6,12 @@ use uroce_memory::mutation::mutated;
 use uroce_memory::{Access, AtomicError, MemTable, Requirer};
 use uroce_wire::{Operation, Packet};
 
-use super::Responder;
 use super::checks::{
     Refusal, check_enabled, check_length, check_rkey, check_sequence, needs_receive,
 };
 use super::message::{Message, psns_of_request, remote_of};
 use super::replay::{Saved, SavedKind};
+use super::{Responder, pass_to};
 use crate::cause::Cause;
 use crate::completion_counter::CountedOps;
 use crate::context::Context;
@@ -142,9 +142,7 @@ impl Responder {
     /// Moves on to the next PSN; R50: a finished message counts once.
     fn advance(&mut self, config: &QpConfig, packet: &Packet<'_>) {
         let psns = psns_of_request(packet, config.attr.path_mtu.bytes());
-        let next = packet.bth.psn.add(psns);
-        self.replay.note_executed(self.expected, next);
-        self.expected = next;
+        pass_to(self, packet.bth.psn.add(psns));
         let is_read = packet.info.operation == Operation::ReadRequest;
         if packet.info.ends() && !(is_read && mutated("read-not-counted")) {
             self.msn = (self.msn + 1) & 0xff_ffff;

@@ -7,9 +7,9 @@
 use uroce_memory::{Access, MrSlice, Sge};
 use uroce_wire::{Opcode, Operation, Packet};
 
-use super::Responder;
 use super::message::Message;
 use super::receives::Receives;
+use super::{Responder, pass_to};
 use crate::attr::QpType;
 use crate::completion_counter::CountedOps;
 use crate::context::Context;
@@ -49,9 +49,7 @@ impl Responder {
     /// A message that was whole in its packet has been executed.
     #[inline]
     pub(super) fn pass_small(&mut self) {
-        let next = self.expected.add(1);
-        self.replay.note_executed(self.expected, next);
-        self.expected = next;
+        pass_to(self, self.expected.add(1));
         self.msn = (self.msn + 1) & 0xff_ffff;
     }
 
@@ -101,9 +99,7 @@ impl Responder {
         if let Some(message) = &mut self.message {
             message.done += length as u64;
         }
-        let next = self.expected.add(packets);
-        self.replay.note_executed(self.expected, next);
-        self.expected = next;
+        pass_to(self, self.expected.add(packets));
         if ack_req && config.init.qp_type.is_reliable() {
             self.acknowledge_request(cx);
         }
