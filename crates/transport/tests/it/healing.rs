@@ -14,30 +14,6 @@ const PROBED_NS: u64 = 500_000;
 /// Of 1,000 packets.
 const LATE: u64 = 50;
 
-struct Random(u64);
-
-impl Random {
-    fn new(seed: u64) -> Random {
-        let mut random = Random(seed.wrapping_mul(0x9e37_79b9_7f4a_7c15) | 1);
-        // The first numbers of neighbouring seeds are alike.
-        for _ in 0..10 {
-            random.below(2);
-        }
-        random
-    }
-
-    fn below(&mut self, bound: u64) -> u64 {
-        self.0 ^= self.0 << 13;
-        self.0 ^= self.0 >> 7;
-        self.0 ^= self.0 << 17;
-        (self.0 >> 11) % bound
-    }
-
-    fn pick<T: Copy>(&mut self, from: &[T]) -> T {
-        from[self.below(from.len() as u64) as usize]
-    }
-}
-
 /// What the responder does with what comes behind a gap, and how it answers READs.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 enum Peer {

@@ -13,17 +13,6 @@ const STOP_NS: u64 = 450 * MS;
 /// All of a stream, with its stops; most take a quarter of that.
 const BOUND_NS: u64 = 10_000 * MS;
 
-struct Random(u64);
-
-impl Random {
-    fn below(&mut self, bound: u64) -> u64 {
-        self.0 ^= self.0 << 13;
-        self.0 ^= self.0 >> 7;
-        self.0 ^= self.0 << 17;
-        self.0 % bound
-    }
-}
-
 /// After every few hundred packets the peer stands still: what comes then is lost, or waits for it.
 struct Path {
     random: Random,
@@ -34,7 +23,7 @@ struct Path {
 
 impl Path {
     fn new(seed: u64) -> Path {
-        let mut random = Random(seed.wrapping_mul(0x9e37_79b9_7f4a_7c15) | 1);
+        let mut random = Random::new(seed);
         let until_stop = 1 + random.below(400);
         Path { random, waits: seed.is_multiple_of(2), until_stop, stop_ends: Instant::ZERO }
     }

@@ -1,5 +1,6 @@
 //! A lost tail costs a few round trips, not a timeout.
 
+use uroce_memory::Rkey;
 use uroce_transport::*;
 use uroce_wire::{Opcode, ack_timeout_ns};
 
@@ -16,10 +17,23 @@ fn pair() -> Pair {
     pair
 }
 
+/// Posts a request about the beginning of the peer's memory.
+fn post(pair: &mut Pair, wr_id: u64, length: u32, op: impl Fn(u64, Rkey) -> SendOp) {
+    let op = op(pair.nodes[1].va(0), pair.nodes[1].rkey());
+    let sge = pair.nodes[0].sge(0, length);
+    pair.nodes[0].send(&wr_sges(wr_id, op, &[sge])).unwrap();
+}
+
 fn write(pair: &mut Pair, wr_id: u64, length: u32) {
-    let (va, rkey) = (pair.nodes[1].va(0), pair.nodes[1].rkey());
-    let source = pair.nodes[0].sge(0, length);
-    pair.nodes[0].send(&wr_sges(wr_id, SendOp::Write { va, rkey }, &[source])).unwrap();
+    post(pair, wr_id, length, |va, rkey| SendOp::Write { va, rkey });
+}
+
+fn read(pair: &mut Pair, wr_id: u64, length: u32) {
+    post(pair, wr_id, length, |va, rkey| SendOp::Read { va, rkey });
+}
+
+fn fetch_add(pair: &mut Pair, wr_id: u64) {
+    post(pair, wr_id, 8, |va, rkey| SendOp::FetchAdd { va, rkey, add: 1 });
 }
 
 /// Runs until everything is quiet; returns how long that took.
@@ -118,9 +132,7 @@ fn r71_a_lost_nak_costs_no_timeout() {
 fn r68_a_response_that_is_lost_again_when_it_is_asked_for_again_costs_no_timeout() {
     let mut pair = pair();
     lose(&mut pair, 1, 0x100 + 1 + 5, 3);
-    let (va, rkey) = (pair.nodes[1].va(0), pair.nodes[1].rkey());
-    let target = pair.nodes[0].sge(0, 20 * 256);
-    pair.nodes[0].send(&wr_sges(2, SendOp::Read { va, rkey }, &[target])).unwrap();
+    read(&mut pair, 2, 20 * 256);
     let took = run(&mut pair);
     assert!(pair.nodes[0].sends()[0].is_ok());
     assert!(took < 5 * MS, "{took} ns");
@@ -142,13 +154,20 @@ fn r75_a_dead_peer_gets_a_few_probes_and_then_the_usual_retries() {
 fn r152_a_lost_last_response_is_asked_for_again_long_before_the_timeout() {
     let mut pair = pair();
     pair.lose_once(1, Opcode::RC_READ_RESPONSE_ONLY, 0);
-    let (va, rkey) = (pair.nodes[1].va(0), pair.nodes[1].rkey());
-    let target = pair.nodes[0].sge(0, 100);
-    pair.nodes[0].send(&wr_sges(2, SendOp::Read { va, rkey }, &[target])).unwrap();
+    read(&mut pair, 2, 100);
     let took = run(&mut pair);
     assert!(pair.nodes[0].sends()[0].is_ok());
     assert!(took < MS, "{took} ns");
     assert_eq!(pair.nodes[0].counters.ack_timeout, 0);
+}
+
+/// Loses so many answers to READs and atomics, and the ACKs before the last of them.
+fn lose_answers(pair: &mut Pair, mut answers: u32) {
+    pair.filter(move |seen| {
+        let lost = seen.from == 1 && answers > 0;
+        answers -= u32::from(lost && seen.opcode != Opcode::RC_ACKNOWLEDGE);
+        if lost { Fate::Drop } else { Fate::Deliver }
+    });
 }
 
 /// The peer answers no duplicate of what is before a READ (R57).
@@ -157,17 +176,13 @@ fn r152_a_lost_answer_behind_a_write_is_asked_for_again_long_before_the_timeout(
     for keeps in [false, true] {
         let mut pair = pair();
         pair.nodes[0].qp.set_selective_repeat(keeps);
-        let (va, rkey) = (pair.nodes[1].va(0), pair.nodes[1].rkey());
-        for op in [SendOp::Read { va, rkey }, SendOp::FetchAdd { va, rkey, add: 1 }] {
-            let mut answers = 1;
-            pair.filter(move |seen| {
-                let lost = seen.from == 1 && answers > 0;
-                answers -= u32::from(lost && seen.opcode != Opcode::RC_ACKNOWLEDGE);
-                if lost { Fate::Drop } else { Fate::Deliver }
-            });
+        for reads in [true, false] {
+            lose_answers(&mut pair, 1);
             write(&mut pair, 2, 1000);
-            let target = pair.nodes[0].sge(0, 8);
-            pair.nodes[0].send(&wr_sges(3, op, &[target])).unwrap();
+            match reads {
+                true => read(&mut pair, 3, 8),
+                false => fetch_add(&mut pair, 3),
+            }
             let took = run(&mut pair);
             let done = pair.nodes[0].sends();
             assert!(done.iter().all(Wc::is_ok), "{done:?}");
@@ -175,12 +190,6 @@ fn r152_a_lost_answer_behind_a_write_is_asked_for_again_long_before_the_timeout(
             assert_eq!(pair.nodes[0].counters.ack_timeout, 0);
         }
     }
-}
-
-fn read(pair: &mut Pair, wr_id: u64, length: u32) {
-    let (va, rkey) = (pair.nodes[1].va(0), pair.nodes[1].rkey());
-    let target = pair.nodes[0].sge(0, length);
-    pair.nodes[0].send(&wr_sges(wr_id, SendOp::Read { va, rkey }, &[target])).unwrap();
 }
 
 /// Everything completes, after so many timeouts.
@@ -194,12 +203,7 @@ fn completes(pair: &mut Pair, timeouts: u64) {
 #[test]
 fn r152_an_answer_behind_a_write_that_is_lost_twice_costs_no_timeout() {
     let mut pair = pair();
-    let mut answers = 2;
-    pair.filter(move |seen| {
-        let lost = seen.from == 1 && answers > 0;
-        answers -= u32::from(lost && seen.opcode != Opcode::RC_ACKNOWLEDGE);
-        if lost { Fate::Drop } else { Fate::Deliver }
-    });
+    lose_answers(&mut pair, 2);
     write(&mut pair, 2, 1000);
     read(&mut pair, 3, 8);
     completes(&mut pair, 0);
@@ -236,10 +240,7 @@ fn r152_what_is_lost_while_the_window_goes_out_again_is_probed_for() {
 #[test]
 fn r152_a_probe_goes_out_although_the_window_has_become_smaller() {
     let mut pair = pair();
-    let (va, rkey) = (pair.nodes[1].va(0), pair.nodes[1].rkey());
-    let target = pair.nodes[0].sge(0, 8);
-    let add = SendOp::FetchAdd { va, rkey, add: 1 };
-    pair.nodes[0].send(&wr_sges(1, add, &[target])).unwrap();
+    fetch_add(&mut pair, 1);
     (0..9).for_each(|id| write(&mut pair, 10 + id, 8));
     let heals = pair.now.add_ns(100_000);
     let mut answers = 0;
@@ -338,10 +339,7 @@ fn r71_a_nak_for_what_goes_out_next_does_not_silence_the_requester() {
             _ => Fate::Deliver,
         }
     });
-    let (va, rkey) = (pair.nodes[1].va(0), pair.nodes[1].rkey());
-    let target = pair.nodes[0].sge(0, 8);
-    let add = SendOp::FetchAdd { va, rkey, add: 1 };
-    pair.nodes[0].send(&wr_sges(1, add, &[target])).unwrap();
+    fetch_add(&mut pair, 1);
     write(&mut pair, 2, 63 * 256);
     completes(&mut pair, 0);
 }
@@ -391,9 +389,7 @@ fn r154_a_silent_peer_finds_one_window_and_single_probes_before_the_timeout() {
 fn r154_the_same_of_a_peer_that_answers_no_read() {
     let mut pair = pair();
     pair.filter(|seen| if seen.from == 1 { Fate::Drop } else { Fate::Deliver });
-    let (va, rkey) = (pair.nodes[1].va(0), pair.nodes[1].rkey());
-    let target = pair.nodes[0].sge(0, 1 << 18);
-    pair.nodes[0].send(&wr_sges(2, SendOp::Read { va, rkey }, &[target])).unwrap();
+    read(&mut pair, 2, 1 << 18);
     let start = pair.now;
     pair.run_for(60 * MS);
     let bursts = bursts(&pair, start);
