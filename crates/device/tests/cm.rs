@@ -3,6 +3,8 @@
 mod common;
 #[path = "common/forge.rs"]
 mod forge;
+#[path = "cm/past_connections.rs"]
+mod past_connections;
 
 use std::time::Duration;
 
@@ -68,7 +70,14 @@ fn is_established(event: &CmEvent) -> bool {
 /// Two connected sides: ids and queue pairs of both.
 fn connected(a: &Side, b: &Side) -> ((CommId, Qpn), (CommId, Qpn)) {
     b.listen();
-    let (qa, qb) = (a.node.qp(QpType::Rc), b.node.qp(QpType::Rc));
+    let qa = a.node.qp(QpType::Rc);
+    let (id_a, id_b, qb) = connect(a, b, qa);
+    ((id_a, qa), (id_b, qb))
+}
+
+/// Connects a queue pair to a new one of a side that listens: both ids, and that queue pair.
+fn connect(a: &Side, b: &Side, qa: Qpn) -> (CommId, CommId, Qpn) {
+    let qb = b.node.qp(QpType::Rc);
     let id_a = a.call(b, qa).expect("a call");
     settle(&[&a.node, &b.node]);
     let id_b = request(b.event());
@@ -78,7 +87,7 @@ fn connected(a: &Side, b: &Side) -> ((CommId, Qpn), (CommId, Qpn)) {
     assert!(is_established(&event_a) && event_a.cookie == CALLER, "{event_a:?}");
     assert!(is_established(&event_b) && event_b.cookie == LISTENER, "{event_b:?}");
     assert_eq!((a.state(qa), b.state(qb)), (QpState::Rts, QpState::Rts));
-    ((id_a, qa), (id_b, qb))
+    (id_a, id_b, qb)
 }
 
 #[test]

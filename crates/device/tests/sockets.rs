@@ -5,6 +5,7 @@ mod common;
 use std::net::IpAddr;
 
 use common::{Node, QKEY, assert_ok, collect, pattern, rc_pair};
+use uroce_device::limits::RX_BUDGET;
 use uroce_device::transport::{QpAttr, QpAttrMask, QpState, QpType, SendOp};
 use uroce_device::{DatapathChoice, Device, DeviceConfig, OpenError, interfaces};
 
@@ -201,6 +202,19 @@ fn e41_what_the_datapath_drops_reaches_the_counters() {
     };
     assert_eq!(dropped(&[0; 10_000], "drop_rx_truncated"), 1);
     assert_eq!(dropped(&[], "drop_too_short"), 1);
+}
+
+/// The bound of an iteration is one of the time for which it holds the lock.
+#[test]
+fn empty_datagrams_count_for_the_budget_of_a_poll_iteration() {
+    const SENT: u64 = 4000;
+    let a = on([127, 0, 0, 43].into(), PORT);
+    let anybody = std::net::UdpSocket::bind(("127.0.0.44", 0)).expect("a port");
+    let to = (a.device.address(), PORT);
+    (0..SENT).for_each(|_| assert_eq!(anybody.send_to(&[], to).expect("sent"), 0));
+    a.device.drive();
+    let dropped = a.counter("drop_too_short");
+    assert!(dropped <= 4 * RX_BUDGET as u64, "{dropped} datagrams under one lock");
 }
 
 #[test]

@@ -3,7 +3,7 @@
 use std::time::Duration;
 
 use uroce_device::cm::{Acceptance, Call, CommId, PortSpace, RejReason, ServiceId};
-use uroce_device::transport::{QpState, QpType, SendOp};
+use uroce_device::transport::{QpAttr, QpAttrMask, QpState, QpType, SendOp};
 use uroce_device::wire::{Psn, Qpn};
 use uroce_device::{CmChannel, CmEvent, CmEventKind, DeviceConfig};
 
@@ -23,8 +23,14 @@ impl Side {
         Side { engines: open(config), channel: CmChannel::new().expect("eventfd") }
     }
 
+    /// The next event but for the ends of TIMEWAITs, which come when they like.
     fn event(&self) -> CmEvent {
-        self.channel.next_event(EVENT_TIMEOUT).expect("poll").expect("an event")
+        loop {
+            let event = self.channel.next_event(EVENT_TIMEOUT).expect("poll").expect("an event");
+            if event.kind != CmEventKind::TimewaitExit {
+                return event;
+            }
+        }
     }
 
     fn call(&self, to: &Side, engine: usize) -> (CommId, Qpn) {
@@ -148,4 +154,35 @@ fn a_call_that_is_not_confirmed_ends_in_both_engines() {
     // A queue pair that is gone is no obstacle.
     b.engines[1].device.destroy_qp(qb).expect("it exists");
     b.engines[0].device.cm().release(id_b);
+}
+
+/// The queue pair of a server is in engine 1, its connections are in engine 0. It serves one client after the other.
+#[test]
+fn the_id_of_a_past_connection_ends_no_later_one_in_another_engine() {
+    let [a, b, c] =
+        [(26, 1), (27, 2), (28, 1)].map(|(last, count)| Side::open(config(last, count)));
+    let server = &b.engines[1];
+    b.engines[0].device.cm().listen(SERVICE, 16, &b.channel, 7).expect("free");
+    let qb = server.qp(QpType::Rc);
+    let serve = |client: &Side| {
+        let (id, qpn) = client.call(&b, 0);
+        let id_b = b.request();
+        server.device.cm().accept(id_b, &Acceptance::new(qb, Psn::new(0x99))).expect("accepted");
+        client.established(id);
+        b.established(id_b);
+        (id, id_b, qpn)
+    };
+    let (id_a, past, _) = serve(&a);
+    a.engines[0].device.cm().disconnect(id_a, &[]).expect("it stands");
+    a.disconnected(id_a);
+    b.disconnected(past);
+    a.engines[0].device.cm().release(id_a);
+    server.step(qb, &QpAttr::default(), QpState::Reset, QpAttrMask::empty());
+    let (_, _, qc) = serve(&c);
+    b.engines[0].device.cm().release(past);
+    assert_eq!(server.state(qb), QpState::Rts);
+    let (from, to) = (c.engines[0].buffer(64), server.buffer(64));
+    server.recv(qb, 1, &[to.sge(0, 64)]);
+    c.engines[0].send(qc, 2, SendOp::Send, &[from.sge(0, 64)]);
+    assert_ok(&collect(&[(&c.engines[0], 1), (server, 1)]).concat());
 }

@@ -1,71 +1,28 @@
 //! A connection that is over ends no later one of its queue pair.
 
-mod common;
-
 use std::time::Duration;
 
-use common::{Node, assert_ok, collect, settle};
-use uroce_device::cm::{Acceptance, Call, CommId, PortSpace, RejReason, ServiceId};
+use uroce_device::cm::{Call, PortSpace, RejReason, ServiceId};
 use uroce_device::datapath::LoopbackFabric;
-use uroce_device::transport::{QpAttr, QpAttrMask as M, QpState, QpType, SendOp};
+use uroce_device::transport::{QpAttr, QpAttrMask, QpState, QpType, SendOp};
 use uroce_device::wire::{Psn, Qpn};
-use uroce_device::{CmChannel, CmEvent, CmEventKind, VirtualClock};
+use uroce_device::{CmEventKind, VirtualClock};
 
-const SERVICE: ServiceId = ServiceId::new(PortSpace::Tcp, 7174);
+use crate::common::{Node, assert_ok, collect, settle};
+use crate::{Side, connect, request};
 
-struct Side {
-    node: Node,
-    channel: CmChannel,
-}
-
-impl Side {
-    fn of(node: Node) -> Side {
-        Side { node, channel: CmChannel::new().expect("eventfd") }
-    }
-
-    fn event(&self) -> CmEvent {
-        self.channel.try_event().expect("an event")
-    }
-
-    fn call(&self, to: &Side, qpn: Qpn) -> CommId {
-        let call = Call::new(to.node.device.address(), SERVICE, qpn, Psn::new(0x77));
-        self.node.device.cm().connect(&call, &self.channel, 8).expect("a call")
-    }
-}
-
-fn request(event: CmEvent) -> CommId {
-    match event {
-        CmEvent { id, kind: CmEventKind::ConnectRequest(_), .. } => id,
-        other => panic!("a request expected, not {other:?}"),
-    }
-}
-
+/// Two sides on one clock, of which the second one listens.
 fn sides() -> (VirtualClock, Side, Side) {
     let fabric = LoopbackFabric::new();
     let clock = VirtualClock::new();
     let side = |last| Side::of(Node::on_clock(&fabric, last, &clock));
     let (a, b) = (side(1), side(2));
-    b.node.device.cm().listen(SERVICE, 4, &b.channel, 7).expect("free");
+    b.listen();
     (clock, a, b)
 }
 
-/// A connection of `qa` that stands.
-fn connect(a: &Side, b: &Side, qa: Qpn) -> (CommId, CommId, Qpn) {
-    let id_a = a.call(b, qa);
-    settle(&[&a.node, &b.node]);
-    let id_b = request(b.event());
-    let qb = b.node.qp(QpType::Rc);
-    b.node.device.cm().accept(id_b, &Acceptance::new(qb, Psn::new(0x99))).expect("accepted");
-    settle(&[&a.node, &b.node]);
-    for event in [a.event(), b.event()] {
-        assert!(matches!(event.kind, CmEventKind::Established { .. }), "{event:?}");
-    }
-    assert_eq!((a.node.state(qa), b.node.state(qb)), (QpState::Rts, QpState::Rts));
-    (id_a, id_b, qb)
-}
-
 fn still_works(a: &Side, b: &Side, qa: Qpn, qb: Qpn) {
-    assert_eq!((a.node.state(qa), b.node.state(qb)), (QpState::Rts, QpState::Rts));
+    assert_eq!((a.state(qa), b.state(qb)), (QpState::Rts, QpState::Rts));
     let (from, to) = (a.node.buffer(64), b.node.buffer(64));
     b.node.recv(qb, 1, &[to.sge(0, 64)]);
     a.node.send(qa, 2, SendOp::Send, &[from.sge(0, 64)]);
@@ -77,7 +34,7 @@ fn still_works(a: &Side, b: &Side, qa: Qpn, qb: Qpn) {
 fn the_id_of_a_refused_call_ends_no_later_connection_of_its_queue_pair() {
     let (_, a, b) = sides();
     let qa = a.node.qp(QpType::Rc);
-    let refused = a.call(&b, qa);
+    let refused = a.call(&b, qa).expect("a call");
     settle(&[&a.node, &b.node]);
     b.node.device.cm().reject(request(b.event()), RejReason::CONSUMER, &[]).expect("it waits");
     settle(&[&a.node, &b.node]);
@@ -102,7 +59,7 @@ fn the_id_of_a_past_connection_ends_no_later_one_of_its_queue_pair() {
     settle(&[&a.node, &b.node]);
     assert_eq!(a.event().kind, CmEventKind::TimewaitExit);
     b.event();
-    a.node.step(qa, &QpAttr::default(), QpState::Reset, M::empty());
+    a.node.step(qa, &QpAttr::default(), QpState::Reset, QpAttrMask::empty());
     let (_, _, qb) = connect(&a, &b, qa);
     a.node.device.cm().release(past);
     settle(&[&a.node, &b.node]);
@@ -113,17 +70,16 @@ fn the_id_of_a_past_connection_ends_no_later_one_of_its_queue_pair() {
 #[test]
 fn the_late_end_of_a_past_connection_ends_no_later_one_of_its_queue_pair() {
     let fabric = LoopbackFabric::new();
-    let clock = VirtualClock::new();
-    let [a, b, c] = [1, 2, 3].map(|last| Side::of(Node::on_clock(&fabric, last, &clock)));
+    let [a, b, c] = [1, 2, 3].map(|last| Side::new(&fabric, last));
     for side in [&b, &c] {
-        side.node.device.cm().listen(SERVICE, 4, &side.channel, 7).expect("free");
+        side.listen();
     }
     let qa = a.node.qp(QpType::Rc);
     let (past, _, _) = connect(&a, &b, qa);
     // B stands still: the DREQ is answered later.
     a.node.device.cm().disconnect(past, &[]).expect("it stands");
-    assert_eq!(a.node.state(qa), QpState::Err);
-    a.node.step(qa, &QpAttr::default(), QpState::Reset, M::empty());
+    assert_eq!(a.state(qa), QpState::Err);
+    a.node.step(qa, &QpAttr::default(), QpState::Reset, QpAttrMask::empty());
     let (_, _, qc) = connect(&a, &c, qa);
     settle(&[&a.node, &b.node, &c.node]);
     assert!(matches!(a.event().kind, CmEventKind::Disconnected { .. }));
