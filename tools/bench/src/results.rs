@@ -45,7 +45,7 @@ fn write(path: &Path, text: &str) -> Result<()> {
 /// How to read it.
 const LEGEND: &str = "\
 Each measurement and its baseline took turns in short runs. Beside each run the round trip of a spinning hand-off between the two
-processors was measured: *close* is below 200 ns, *far* above, *mixed* when it changed or other
+processors was measured: *close* is below 250 ns, *far* above, *mixed* when it changed or other
 programs were in the way. Ratios are of runs in the same round with the same placement. Gb/s are of payload,
 1e9 bits. *Per CPU s*: for each second of processor time that both ends took together. A run counts when its first baseline came within 20 % of the best
 that it has shown on this machine with that placement (*its best*); *runs* is how many count, of all. Where none does, the figures are those of
