@@ -102,7 +102,7 @@ impl Cm {
     /// True while calls to `service_id` mean something here although it has no listener: those that came
     /// are not answered, or the answer is not confirmed, or the listener may come back.
     pub fn is_wanted(&self, service_id: ServiceId) -> bool {
-        self.reopening.is_open(service_id) || self.table.is_opening(service_id)
+        self.reopening.is_open(service_id) || self.table.half_open.serves(service_id)
     }
 
     /// Where a connection stands; `None` if it is over or released.

@@ -31,7 +31,7 @@ use crate::CommId;
 use crate::error::CmError;
 use crate::event::Event;
 use crate::identity::Identity;
-use crate::limits::LONGEST_TIMEWAIT;
+use crate::limits::{LONGEST_TIMEWAIT, LONGEST_UNCONFIRMED_TIMEWAIT};
 use crate::mad::Mad;
 use crate::message::{Message, Req};
 use crate::mutation::mutated;
@@ -274,7 +274,8 @@ impl Connection {
         if mutated("timewait-skipped") {
             return self.enter(State::Closed);
         }
-        let time = response_time(self.ack_timeout).min(LONGEST_TIMEWAIT);
+        let longest = if self.confirmed { LONGEST_TIMEWAIT } else { LONGEST_UNCONFIRMED_TIMEWAIT };
+        let time = response_time(self.ack_timeout).min(longest);
         self.deadline = Some(now.saturating_add(time));
     }
 

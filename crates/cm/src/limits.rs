@@ -15,6 +15,8 @@ pub const MRA_TOTAL_TIMEOUT: Duration = Duration::from_secs(120);
 /// The longest that we wait for an RTU or a DREP, repetitions included, whatever the time code of the peer.
 /// With Linux' own code and number of repetitions it would be 65 s.
 pub const LONGEST_ANSWER: Duration = Duration::from_secs(60);
+/// Copies of a message that go out within the longest time that is waited for its answer, if the REQ allows so many.
+pub const FEWEST_COPIES: u32 = 4;
 /// How long a call of a proven source is unconfirmed before it makes room for another one of that source.
 pub const UNCONFIRMED: Duration = Duration::from_secs(1);
 /// Answers to SIDR_REQs that are kept for repetitions of them, at most; the oldest goes first.
@@ -24,6 +26,9 @@ pub const MAX_ANSWERED: usize = 4_096;
 pub const SHORTEST_RESEND: Duration = Duration::from_millis(100);
 /// The longest TIMEWAIT that a peer can cause.
 pub const LONGEST_TIMEWAIT: Duration = Duration::from_secs(30);
+/// The same of a caller that has not shown that it hears us: its address may be forged, and a second of such calls
+/// (`requests_per_second`) must leave most of the table free.
+pub const LONGEST_UNCONFIRMED_TIMEWAIT: Duration = Duration::from_secs(1);
 /// How long a peer may be silent, while its queue pair is asked, before its connection counts as
 /// forgotten (R112).
 pub const LIVENESS_TIMEOUT: Duration = Duration::from_secs(10);

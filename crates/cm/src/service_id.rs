@@ -17,6 +17,16 @@ pub enum PortSpace {
 
 impl PortSpace {
     const ALL: [PortSpace; 4] = [PortSpace::Ipoib, PortSpace::Tcp, PortSpace::Udp, PortSpace::Ib];
+
+    /// Its services can be connected to: a REQ for one makes sense.
+    pub const fn takes_connections(self) -> bool {
+        matches!(self, PortSpace::Tcp | PortSpace::Ib)
+    }
+
+    /// Its services can be sent datagrams: a SIDR_REQ for one makes sense.
+    pub const fn takes_datagrams(self) -> bool {
+        !matches!(self, PortSpace::Tcp)
+    }
 }
 
 /// A service id: port space and port, or anything else of 64 bits.

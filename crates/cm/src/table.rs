@@ -146,8 +146,8 @@ impl Table {
         self.answered.settle(&mut entry.answered, id, exchange.answered_until());
         let (peer, half_open) = (entry.exchange.peer(), entry.exchange.is_half_open());
         match (entry.half_open, half_open) {
-            (false, true) => self.half_open.add(peer),
-            (true, false) => self.half_open.remove(peer),
+            (false, true) => self.half_open.add(peer, service_of(&entry.exchange)),
+            (true, false) => self.half_open.remove(peer, service_of(&entry.exchange)),
             _ => {}
         }
         entry.half_open = half_open;
@@ -194,11 +194,6 @@ impl Table {
                 self.questions.remove(&key);
             }
         }
-    }
-
-    pub(crate) fn is_opening(&self, service_id: ServiceId) -> bool {
-        let mut half_open = self.entries.values().filter(|entry| entry.half_open);
-        half_open.any(|entry| service_of(&entry.exchange) == service_id)
     }
 
     pub(crate) fn next_deadline(&self) -> Option<Time> {

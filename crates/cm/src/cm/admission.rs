@@ -19,7 +19,7 @@ use crate::mutation::mutated;
 use crate::reopening::Early;
 use crate::resolution::{Answer, Resolution};
 use crate::time::Time;
-use crate::{CommId, PrivateData, RejReason, ServiceId, SidrStatus};
+use crate::{CommId, PortSpace, PrivateData, RejReason, ServiceId, SidrStatus};
 
 /// Code of the smallest path MTU: 256.
 const SMALLEST_MTU: u8 = 1;
@@ -90,7 +90,7 @@ impl Cm {
         check(req, peer, &self.us).map_err(bad)?;
         let ip = check_header(&self.us, req.service_id, peer, req.private_data.bytes());
         let ip = ip.map_err(|()| bad(RejReason::UNSUPPORTED))?;
-        check_listener(&self.table.listeners, req.service_id)?;
+        check_listener(&self.table.listeners, req.service_id, PortSpace::takes_connections)?;
         if let Some(old) = self.table.find_remote_qpn(peer, req.local_qpn)
             && !mutated("req-again-is-new")
         {
@@ -182,7 +182,8 @@ impl Cm {
             return Err(DropReason::CmBadRequest);
         };
         let early = || Early { peer, tid, service_id: req.service_id, message: (*req).into() };
-        let listener = check_listener(&self.table.listeners, req.service_id);
+        let listener =
+            check_listener(&self.table.listeners, req.service_id, PortSpace::takes_datagrams);
         match listener.and_then(|()| self.check_room(now, peer, req.service_id, proven)) {
             Ok(()) => {}
             Err(Refusal::Silent(why)) => return Err(why),
@@ -218,7 +219,15 @@ impl Cm {
     }
 }
 
-fn check_listener(listeners: &Listeners, id: ServiceId) -> Result<(), Refusal> {
+/// There is a listener, whose port space `serves` requests of this kind.
+fn check_listener(
+    listeners: &Listeners,
+    id: ServiceId,
+    serves: fn(PortSpace) -> bool,
+) -> Result<(), Refusal> {
+    if !id.port_space().is_none_or(serves) {
+        return Err(Refusal::Rej(RejReason::INVALID_SERVICE_ID, DropReason::CmBadRequest));
+    }
     if listeners.contains(id) {
         return Ok(());
     }

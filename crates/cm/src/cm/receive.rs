@@ -183,8 +183,7 @@ impl Cm {
         dreq: &Dreq,
     ) -> Result<(), DropReason> {
         let id = dreq.remote_comm_id;
-        let known = self.table.connection(id);
-        if known.is_some_and(|found| found.peer() != peer || found.remote().is_some()) {
+        if self.table.connection(id).is_some() {
             return self.deliver(peer, id, |found, out| found.handle_dreq(now, tid, dreq, out));
         }
         self.answer_stray_dreq(now, peer, tid, dreq);

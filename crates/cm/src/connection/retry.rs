@@ -3,7 +3,7 @@
 use std::time::Duration;
 
 use super::{Connection, State};
-use crate::limits::{LONGEST_ANSWER, MRA_TOTAL_TIMEOUT, SHORTEST_RESEND};
+use crate::limits::{FEWEST_COPIES, LONGEST_ANSWER, MRA_TOTAL_TIMEOUT, SHORTEST_RESEND};
 use crate::mad::Mad;
 use crate::outbox::Outbox;
 use crate::time::Time;
@@ -30,7 +30,8 @@ impl Connection {
         (interval, longest): (Duration, Duration),
         out: &mut Outbox,
     ) {
-        let interval = interval.max(SHORTEST_RESEND);
+        // One copy may be lost, whatever the time code of the peer says.
+        let interval = interval.max(SHORTEST_RESEND).min(longest / FEWEST_COPIES);
         let left = self.req.max_cm_retries;
         let whole = interval.saturating_mul(u32::from(left) + 1).min(longest);
         let give_up_at = now.saturating_add(whole);

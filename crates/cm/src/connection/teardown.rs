@@ -52,7 +52,8 @@ impl Connection {
         self.send_repeatedly(now, mad, (response_time(timeout), LONGEST_ANSWER), out);
     }
 
-    /// Answers a DREQ. It must carry our queue pair, beside the ids (A23).
+    /// Answers a DREQ. It must carry our queue pair, beside the ids (A23). One that overtakes the REP gets no answer: the
+    /// peer sends it again, and the REP has come by then.
     pub(crate) fn handle_dreq(
         &mut self,
         now: Time,
@@ -60,13 +61,14 @@ impl Connection {
         dreq: &Dreq,
         out: &mut Outbox,
     ) -> Result<(), DropReason> {
-        let is_right = dreq.local_comm_id == self.remote_id && dreq.remote_qpn == self.local_qpn;
+        let knows_us = dreq.local_comm_id == self.remote_id || self.state == State::ReqSent;
+        let is_right = knows_us && dreq.remote_qpn == self.local_qpn;
         if !is_right && !mutated("dreq-unchecked") {
             return Err(DropReason::CmUnknownId);
         }
         match self.state {
-            // R110: also when our own DREQ is on its way.
-            State::RepSent | State::Established | State::DreqSent => {
+            // R110: also when our own DREQ is on its way, or the application has not decided about the REP.
+            State::RepSent | State::RepReceived | State::Established | State::DreqSent => {
                 self.tell_end(dreq.private_data.bytes(), out);
                 self.send_drep(tid, out);
                 self.enter_timewait(now);

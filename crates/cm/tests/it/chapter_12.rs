@@ -139,7 +139,7 @@ const UP: Option<State> = Some(State::Established);
 /// 12.9.7: both sides, with the ids that fit.
 const TABLE: [Row; 10] = [
     (false, State::ReqSent, [None, None, OVER, Some(State::RepReceived), None, None, None]),
-    (false, State::RepReceived, [None, None, TW, None, None, None, None]),
+    (false, State::RepReceived, [None, None, TW, None, None, TW, None]),
     (false, State::Established, [None, None, TW, None, None, TW, None]),
     (false, State::DreqSent, [None, None, TW, None, None, TW, TW]),
     (false, State::Timewait, [None; 7]),
@@ -318,6 +318,43 @@ fn c4_mras_together_get_a_message_two_minutes() {
         assert!(world.now < begun + Duration::from_secs(200), "it never ends");
     }
     assert_eq!(world.a.event(), Event::TimedOut { id: a });
+}
+
+/// A listener of one kind is asked for the other, which its application could not answer.
+#[test]
+fn requests_of_the_other_kind_are_refused_before_the_application_sees_them() {
+    let at = |space| ServiceId::new(space, 7174);
+    for (service, connects, resolves) in [
+        (at(PortSpace::Tcp), true, false),
+        (at(PortSpace::Udp), false, true),
+        (at(PortSpace::Ipoib), false, true),
+        (at(PortSpace::Ib), true, true),
+        (ServiceId(0x1234_5678_9abc_def0), true, true),
+    ] {
+        let mut world = World::new();
+        world.b.cm.listen(world.now, service, 8).expect("free");
+        let a =
+            world.a.cm.connect(world.now, &Call { service_id: service, ..call() }).expect("room");
+        world.exchange();
+        assert_eq!(world.b.cm.len(), usize::from(connects), "{service}");
+        if !connects {
+            let Event::Rejected { id, reason, .. } = world.a.event() else { panic!("refused") };
+            assert_eq!((id, reason), (a, RejReason::INVALID_SERVICE_ID));
+            assert_eq!(world.b.drop_reason(), DropReason::CmBadRequest);
+            world.b.quiet();
+        }
+        let mut world = World::new();
+        world.b.cm.listen(world.now, service, 8).expect("free");
+        world.a.cm.resolve(world.now, &Question::new(B, service)).expect("room");
+        world.exchange();
+        assert_eq!(world.b.cm.len(), usize::from(resolves), "{service}");
+        if !resolves {
+            let Event::Resolved { status, .. } = world.a.event() else { panic!("refused") };
+            assert_eq!(status, SidrStatus::INVALID_SERVICE_ID);
+            assert_eq!(world.b.drop_reason(), DropReason::CmBadRequest);
+            world.b.quiet();
+        }
+    }
 }
 
 #[test]

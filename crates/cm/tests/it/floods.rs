@@ -65,6 +65,43 @@ fn a39_forged_calls_that_are_accepted_lock_nobody_out() {
     }
 }
 
+/// A forger calls with the longest ACK timeout, is accepted, and takes the call back.
+#[test]
+fn a39_forged_calls_that_are_taken_back_do_not_fill_the_table_with_timewait() {
+    let limits =
+        CmLimits { max_connections: 5_000, requests_per_second: 2_000, ..CmLimits::default() };
+    let mut world = World::with_limits(limits);
+    world.b.cm.listen(world.now, SERVICE, 1_024).expect("free");
+    for n in 10..8_000 {
+        let from = source(n);
+        let Message::Req(mut req) = Mad::parse(&req_of(from, n)).expect("a REQ").message else {
+            panic!("a REQ")
+        };
+        req.primary.ack_timeout = 31;
+        world.b.receive(world.now, from, &Mad { tid: 77, message: req.into() }.emit());
+        assert_eq!(accept_all(&mut world), 1, "{n}: {:?}", world.b.drops);
+        let mut info = [0; 72];
+        info[..8].copy_from_slice(&req.local_ca_guid.to_be_bytes());
+        let rej = Rej {
+            local_comm_id: req.local_comm_id,
+            remote_comm_id: CommId::NONE,
+            message: RejectedMessage::REQ,
+            info_len: 8,
+            reason: RejReason::TIMEOUT,
+            info,
+            private_data: PrivateData::default(),
+        };
+        world.b.receive(world.now, from, &Mad { tid: 77, message: rej.into() }.emit());
+        world.sent_by_b();
+        world.now += Duration::from_micros(500);
+        world.fire();
+    }
+    assert_eq!((&world.b.drops[..], world.b.cm.half_open()), (&[][..], 0));
+    assert!(world.b.cm.len() <= 2_001, "{} are left of a second", world.b.cm.len());
+    world.pass(Duration::from_secs(2));
+    assert!(world.b.cm.is_empty());
+}
+
 #[test]
 fn a39_calls_of_a_proven_source_that_are_a_moment_old_are_safe() {
     let mut world = World::new();

@@ -246,13 +246,22 @@ fn r114_the_rep_is_repeated_at_the_callers_pace() {
 
 #[test]
 fn a_callers_time_codes_make_us_neither_an_amplifier_nor_wait_for_ever() {
-    for (code, wanted) in [(0, Duration::from_millis(100)), (31, Duration::from_secs(60))] {
+    // Between two copies, and how often the REP may be sent.
+    let ms = Duration::from_millis;
+    for (code, interval, times) in [(0, ms(100), 16), (31, ms(15_000), 4)] {
         let mut world = World::new();
         world.b.cm.listen(world.now, SERVICE, 8).expect("free");
         world.b.receive(world.now, A, &req(|req| req.local_response_timeout = code));
         let (b, _) = world.request();
         world.b.cm.accept(world.now, b, &acceptance()).expect("it waits");
-        assert_eq!(world.b.cm.poll_timeout(), Some(world.now + wanted), "code {code}");
+        assert_eq!(world.b.cm.poll_timeout(), Some(world.now + interval), "code {code}");
+        assert_eq!(names(&world.sent_by_b()), ["REP"]);
+        let (_, again) = world.pass(interval * times - ms(1));
+        // The budget for copies to strangers may hold some back (A39).
+        assert!(again.len() < times as usize && again.len() >= 3, "code {code}: {}", again.len());
+        assert!(names(&again).iter().all(|name| *name == "REP"));
+        let (_, last) = world.pass(ms(1));
+        assert_eq!(names(&last), ["REJ"], "code {code}: 60 s at most");
     }
 }
 

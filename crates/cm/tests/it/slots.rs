@@ -11,6 +11,7 @@ use uroce_wire::{Psn, Qpn, Slot};
 
 const ADDRESS: IpAddr = IpAddr::V4(Ipv4Addr::new(10, 0, 0, 1));
 const SERVICE: ServiceId = ServiceId::new(PortSpace::Tcp, 7174);
+const DATAGRAMS: ServiceId = ServiceId::new(PortSpace::Udp, 7174);
 const NOW: Time = Duration::from_secs(1);
 
 fn slot(number: u8) -> Slot {
@@ -61,9 +62,10 @@ fn refusals_and_questions_find_their_process() {
     let (ours, theirs) = call(&mut caller, &mut callee);
     callee.reject(NOW, theirs, RejReason::CONSUMER, &[]).expect("it waits");
     assert_eq!(carry(&mut callee, &mut caller), Addressee::Id(ours), "REJ");
-    let question = Question::new(ADDRESS, SERVICE);
+    callee.listen(NOW, DATAGRAMS, 4).expect("free");
+    let question = Question::new(ADDRESS, DATAGRAMS);
     let asked = caller.resolve(NOW, &question).expect("a question");
-    assert_eq!(carry(&mut caller, &mut callee), Addressee::Service(SERVICE), "SIDR_REQ");
+    assert_eq!(carry(&mut caller, &mut callee), Addressee::Service(DATAGRAMS), "SIDR_REQ");
     while let Some(event) = callee.poll_event() {
         if let Event::Query { id, .. } = event {
             callee.release(NOW, id);

@@ -129,6 +129,65 @@ fn a_dreq_overtakes_the_rtu() {
     ends(&mut world, a, b);
 }
 
+/// The called side accepts and ends the connection at once, and the network turns REP and DREQ round.
+#[test]
+fn r110_a_dreq_overtakes_its_rep() {
+    let mut world = World::new();
+    let (a, b) = world.ring();
+    world.b.cm.accept(world.now, b, &acceptance()).expect("it waits");
+    let rep = world.sent_by_b();
+    world.b.cm.disconnect(world.now, b, &[]).expect("it was accepted");
+    let dreq = world.sent_by_b();
+    world.arrive_at_a(&dreq);
+    assert_eq!(world.a.drop_reason(), DropReason::CmWrongState);
+    assert_eq!(world.sent_by_a(), [], "a DREP would be for a connection that still comes");
+    world.arrive_at_a(&rep);
+    assert!(matches!(world.a.event(), Event::Reply { id, .. } if id == a));
+    world.a.cm.establish(a, &[]).expect("a reply waits");
+    world.exchange();
+    assert_eq!(world.b.drop_reason(), DropReason::CmWrongState);
+    let (_, again) = world.pass(Duration::from_millis(1_024));
+    assert_eq!(names(&again), ["DREQ"]);
+    world.arrive_at_a(&again);
+    world.exchange();
+    ends(&mut world, a, b);
+}
+
+/// As before, and the REP is lost: the REQ that comes again draws the refusal that the caller waits for.
+#[test]
+fn r110_a_dreq_comes_and_its_rep_never_does() {
+    let mut world = World::new();
+    let (a, b) = world.ring();
+    world.b.cm.accept(world.now, b, &acceptance()).expect("it waits");
+    world.sent_by_b();
+    world.b.cm.disconnect(world.now, b, &[]).expect("it was accepted");
+    world.exchange();
+    for _ in 0..8 {
+        let (from_a, from_b) = world.pass(Duration::from_millis(512));
+        world.arrive_at_b(&from_a);
+        world.arrive_at_a(&from_b);
+        world.exchange();
+    }
+    assert!(matches!(world.a.event(), Event::Rejected { id, .. } if id == a));
+    world.pass(Duration::from_secs(30));
+    world.nothing_is_left();
+}
+
+/// The application of the caller takes longer to decide about the REP than the called side waits for its DREP.
+#[test]
+fn r110_a_dreq_ends_what_the_caller_has_not_decided_about() {
+    let mut world = World::new();
+    let (a, b, _) = world.reply();
+    world.b.cm.disconnect(world.now, b, &[]).expect("it was accepted");
+    let dreq = world.sent_by_b();
+    world.arrive_at_a(&dreq);
+    let drep = world.sent_by_a();
+    assert_eq!(names(&drep), ["DREP"]);
+    world.arrive_at_b(&drep);
+    assert!(world.a.cm.establish(a, &[]).is_err(), "it is over");
+    ends(&mut world, a, b);
+}
+
 #[test]
 fn r111_b52_a_req_in_timewait_is_stale() {
     let mut world = World::new();

@@ -113,7 +113,7 @@ impl Application {
             Event::Disconnected { .. } => {
                 assert!(!belief.over, "the end is told once");
                 assert!(belief.link.is_some());
-                belief.over = true;
+                (belief.over, belief.to_decide) = (true, false);
             }
             Event::TimewaitExit { .. } => belief.exited = true,
             other => panic!("no resolutions here: {other:?}"),
@@ -208,10 +208,13 @@ impl Walk {
     fn disconnect(&mut self, at_a: bool, nth: usize) {
         let now = self.world.now;
         let (end, application) = self.side(at_a);
-        let Some(id) = application.nth(nth, |belief| belief.established && !belief.over) else {
+        // The called side may end what it has accepted before the caller confirms it.
+        let accepted =
+            |belief: &Belief| belief.established || !belief.caller && belief.link.is_some();
+        let Some(id) = application.nth(nth, |belief| accepted(belief) && !belief.over) else {
             return;
         };
-        let stands = end.cm.state(id) == Some(State::Established);
+        let stands = matches!(end.cm.state(id), Some(State::Established | State::RepSent));
         assert_eq!(end.cm.disconnect(now, id, &[]).is_ok(), stands);
     }
 
