@@ -4,7 +4,7 @@ use std::net::IpAddr;
 
 use uroce_wire::{Psn, Qpn};
 
-use crate::message::{Path, Rep, Req};
+use crate::message::{Path, Rep, Req, TransportService};
 use crate::mutation::mutated;
 use crate::time_code::ack_timeout;
 
@@ -13,6 +13,8 @@ use crate::time_code::ack_timeout;
 pub struct Link {
     /// The peer's address.
     pub remote: IpAddr,
+    /// The transport that the REQ asks for: both queue pairs must be of it.
+    pub transport: TransportService,
     /// The peer's queue pair.
     pub remote_qpn: Qpn,
     /// First PSN that the peer sends: the one that our own message named.
@@ -78,6 +80,7 @@ impl Link {
     fn on(path: &Path, req: &Req, remote: IpAddr) -> Link {
         Link {
             remote,
+            transport: req.transport,
             remote_qpn: Qpn::new(0),
             rq_psn: Psn::new(0),
             sq_psn: Psn::new(0),

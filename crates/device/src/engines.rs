@@ -160,8 +160,9 @@ impl Several {
     fn run(&self, op: CrossEngineOp) {
         match op {
             CrossEngineOp::FirstPacket(id) => self.of_connection(id).lock().confirm(id),
-            CrossEngineOp::ProbePeer { id, qpn } => {
-                let asked = self.of_qp(qpn).lock().with_gsi(|gsi, cx| gsi.ask_peer(id, qpn, cx));
+            CrossEngineOp::ProbePeer { id, qpn, moved } => {
+                let asked =
+                    self.of_qp(qpn).lock().with_gsi(|gsi, cx| gsi.ask_peer(id, qpn, moved, cx));
                 if !asked {
                     self.of_connection(id).lock().confirm(id);
                 }

@@ -10,6 +10,7 @@ pub use open::OpenError;
 use rustix::io::Errno;
 use thiserror::Error;
 use uroce_cm::CmError;
+use uroce_cm::message::TransportService;
 use uroce_memory::PdId;
 use uroce_transport::{
     AttachCounterError, CqId, CreateQpError, ModifyQpError, SrqError, SrqId, XrcdId,
@@ -257,6 +258,17 @@ pub enum ConnectionError {
         "of XRC the XRC_INI queue pair calls and the XRC_TGT queue pair accepts, not otherwise"
     )]
     WrongEnd,
+    /// The queue pair is of another transport than the REQ asks for (`ConnectionRequest::transport`): accept with one of that
+    /// transport, or reject.
+    #[error(
+        "the caller's queue pair is {wanted} and this one is {got}: accept with one of the caller's transport, or reject"
+    )]
+    OtherTransport {
+        /// That of the caller's queue pair.
+        wanted: TransportService,
+        /// That of the queue pair to accept with.
+        got: TransportService,
+    },
     /// A UD queue pair has no connection: resolve the service instead, and send to the queue pair that it names.
     #[error("a UD queue pair has no peer: resolve the service instead, and send to what it names")]
     Datagram,
@@ -268,9 +280,10 @@ impl ConnectionError {
         match self {
             ConnectionError::Cm(CmError::PortTaken(_)) => raw(Errno::ADDRINUSE),
             ConnectionError::Cm(CmError::TooMany { .. }) => raw(Errno::NOMEM),
-            ConnectionError::Cm(_) | ConnectionError::WrongEnd | ConnectionError::Datagram => {
-                raw(Errno::INVAL)
-            }
+            ConnectionError::Cm(_)
+            | ConnectionError::WrongEnd
+            | ConnectionError::OtherTransport { .. }
+            | ConnectionError::Datagram => raw(Errno::INVAL),
             ConnectionError::Qp(error) => error.errno(),
         }
     }

@@ -203,6 +203,29 @@ fn a_reply_for_a_destroyed_queue_pair_fails_at_both_ends() {
     assert_eq!(b.state(qb), QpState::Err);
 }
 
+/// Neither end would understand the other. The call still waits, and can be accepted with a queue pair that fits.
+#[test]
+fn a_call_is_accepted_only_with_a_queue_pair_of_its_transport() {
+    for (call, other) in [(QpType::Uc, QpType::Rc), (QpType::Rc, QpType::Uc)] {
+        let fabric = LoopbackFabric::new();
+        let (a, b) = (Side::new(&fabric, 1), Side::new(&fabric, 2));
+        b.listen();
+        a.call(&b, a.node.qp(call)).expect("a call");
+        settle(&[&a.node, &b.node]);
+        let id = request(b.event());
+        let wrong = b.node.qp(other);
+        let refused = b.node.device.cm().accept(id, &Acceptance::new(wrong, Psn::new(1)));
+        let Err(error @ ConnectionError::OtherTransport { .. }) = refused else {
+            panic!("refused, not {refused:?}")
+        };
+        assert_eq!((error.errno(), b.state(wrong)), (22, QpState::Reset), "{error}");
+        let right = b.node.qp(call);
+        b.node.device.cm().accept(id, &Acceptance::new(right, Psn::new(1))).expect("it fits");
+        settle(&[&a.node, &b.node]);
+        assert!(is_established(&a.event()));
+    }
+}
+
 #[test]
 fn datagram_queue_pairs_and_taken_ports_are_refused_at_once() {
     let fabric = LoopbackFabric::new();
@@ -338,6 +361,28 @@ fn a38_the_queue_pair_of_an_idle_peer_answers_for_itself() {
 #[test]
 fn a38_r57_the_queue_pair_of_an_idle_peer_whose_memory_was_read_last_does() {
     idle_peer_answers(true);
+}
+
+/// Its application destroyed the queue pair and keeps the id: there is nothing left that a caller with the same queue pair
+/// number, who restarted, could harm.
+#[test]
+fn r112_a_destroyed_queue_pair_keeps_no_restarted_peer_out() {
+    let fabric = LoopbackFabric::new();
+    let clock = VirtualClock::new();
+    let side = |last| Side::of(Node::on_clock(&fabric, last, &clock));
+    let (a, b) = (side(1), side(2));
+    let ((_, qa), (_, qb)) = connected(&a, &b);
+    b.node.device.destroy_qp(qb).expect("it exists");
+    let mut peer = Peer::new(&fabric);
+    let mut until_end = 0;
+    while b.channel.try_event().is_none() {
+        forged_call(&mut peer, &a.node, &b.node, qa);
+        settle(&[&b.node]);
+        clock.advance(Duration::from_secs(1));
+        until_end += 1;
+        assert!(until_end < 60, "the caller hears that its queue pair is in use for ever");
+    }
+    assert!(until_end >= 10, "{until_end} s: it was in doubt for as long as any other");
 }
 
 fn idle_peer_answers(reads: bool) {

@@ -1,5 +1,7 @@
 //! REQ: the request for a connection.
 
+use std::fmt;
+
 use uroce_wire::{Psn, Qpn};
 use zerocopy::byteorder::network_endian::{U16, U32, U64};
 use zerocopy::{FromBytes, Immutable, IntoBytes, KnownLayout, Unaligned, transmute, transmute_ref};
@@ -21,6 +23,16 @@ impl TransportService {
     pub const RD: TransportService = TransportService(2);
     /// See [`Req::extended_transport`].
     pub const EXTENDED: TransportService = TransportService(3);
+}
+
+impl fmt::Display for TransportService {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        let names = ["RC", "UC", "RD", "XRC"];
+        match names.get(usize::from(self.0)) {
+            Some(name) => f.write_str(name),
+            None => write!(f, "transport {}", self.0),
+        }
+    }
 }
 
 /// Request for a connection.

@@ -248,9 +248,9 @@ fn accept_elsewhere(
     home: &Shared,
 ) -> Result<(), ConnectionError> {
     let qpn = acceptance.qpn;
-    let (_, srq) = home.lock().with_gsi(|_, cx| cx.service_of(qpn, QpType::XrcIni))?;
+    let (transport, srq) = home.lock().with_gsi(|_, cx| cx.service_of(qpn, QpType::XrcIni))?;
     let acceptance = Acceptance { srq, ..acceptance.clone() };
-    let link = caller.lock().gsi.link_with(id, &acceptance)?;
+    let link = caller.lock().gsi.link_for(id, &acceptance, transport)?;
     home.lock().with_gsi(|_, cx| {
         cx.init_if_reset(qpn, link.max_dest_rd_atomic > 0)?;
         cx.set_up(qpn, &link)?;

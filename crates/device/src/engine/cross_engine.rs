@@ -12,8 +12,9 @@ use crate::cm_channel::CmEventKind;
 pub(crate) enum CrossEngineOp {
     /// A queue pair has got the packet that this connection waits for.
     FirstPacket(CommId),
-    /// The peer of this queue pair seems to have forgotten this connection.
-    ProbePeer { id: CommId, qpn: Qpn },
+    /// The peer of this queue pair, which the device has moved for the connection or the application has, seems to have
+    /// forgotten this connection.
+    ProbePeer { id: CommId, qpn: Qpn, moved: bool },
     /// The connection of this queue pair stands: its first packet confirms nothing any more.
     StopWaiting(Qpn),
     /// The connection of this queue pair has ended. Afterwards its owner hears of it.

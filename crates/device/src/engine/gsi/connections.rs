@@ -1,5 +1,6 @@
 //! Connections: what applications command.
 
+use uroce_cm::message::TransportService;
 use uroce_cm::{Acceptance, Answer, Call, CmError, CommId, Link, Question, RejReason, State};
 use uroce_transport::QpType;
 use uroce_wire::Qpn;
@@ -56,9 +57,9 @@ impl Gsi {
         acceptance: &Acceptance,
         cx: &mut GsiContext<'_>,
     ) -> Result<(), ConnectionError> {
-        let (_, srq) = cx.service_of(acceptance.qpn, QpType::XrcIni)?;
+        let (transport, srq) = cx.service_of(acceptance.qpn, QpType::XrcIni)?;
         let acceptance = Acceptance { srq, ..acceptance.clone() };
-        let link = self.link_with(id, &acceptance)?;
+        let link = self.link_for(id, &acceptance, transport)?;
         cx.init_if_reset(acceptance.qpn, link.max_dest_rd_atomic > 0)?;
         cx.set_up(acceptance.qpn, &link)?;
         self.accept_for(id, &acceptance, cx)?;
@@ -94,6 +95,18 @@ impl Gsi {
     /// Attributes of a queue pair that accepts a REQ with this acceptance.
     pub(crate) fn link_with(&self, id: CommId, acceptance: &Acceptance) -> Result<Link, CmError> {
         self.cm.link_with(id, acceptance)
+    }
+
+    /// The same, of a queue pair of this transport.
+    pub(crate) fn link_for(
+        &self,
+        id: CommId,
+        acceptance: &Acceptance,
+        got: TransportService,
+    ) -> Result<Link, ConnectionError> {
+        let link = self.link_with(id, acceptance)?;
+        let wanted = link.transport;
+        if wanted == got { Ok(link) } else { Err(ConnectionError::OtherTransport { wanted, got }) }
     }
 
     /// The queue pair of an accepted call is ready: the peer is told so.

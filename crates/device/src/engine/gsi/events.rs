@@ -110,18 +110,25 @@ impl Gsi {
     /// The peer seems to have forgotten a connection: its queue pair is asked. One that cannot be asked
     /// gets the benefit of the doubt.
     fn probe_peer(&mut self, id: CommId, qpn: Qpn, cx: &mut GsiContext<'_>) {
+        let moved = self.qpn_of(id) == Some(qpn);
         if is_elsewhere(cx.nic.slot, Slot::of(qpn)) {
-            return cx.nic.cross_engine_ops.push(CrossEngineOp::ProbePeer { id, qpn });
+            return cx.nic.cross_engine_ops.push(CrossEngineOp::ProbePeer { id, qpn, moved });
         }
-        if !self.ask_peer(id, qpn, cx) {
+        if !self.ask_peer(id, qpn, moved, cx) {
             self.handle_comm_est(id);
         }
     }
 
-    /// Asks the peer of a queue pair for a packet, the next of which counts for connection `id`. False:
-    /// there is no way to ask.
-    pub(crate) fn ask_peer(&mut self, id: CommId, qpn: Qpn, cx: &mut GsiContext<'_>) -> bool {
-        match cx.can_probe(qpn) {
+    /// Asks the peer of a queue pair, which the device has `moved` for the connection or the application has, for a packet,
+    /// the next of which counts for connection `id`. False: there is no way to ask.
+    pub(crate) fn ask_peer(
+        &mut self,
+        id: CommId,
+        qpn: Qpn,
+        moved: bool,
+        cx: &mut GsiContext<'_>,
+    ) -> bool {
+        match cx.can_probe(qpn, moved) {
             None => false,
             // Nothing can be lost any more.
             Some(false) => true,

@@ -102,9 +102,10 @@ impl GsiContext<'_> {
     }
 
     /// Whether a packet to the peer of the queue pair can make it show that it is alive. `None`: it
-    /// cannot; `Some(false)`: it need not, since the queue pair is not connected.
-    pub(super) fn can_probe(&self, qpn: Qpn) -> Option<bool> {
-        let entry = self.nic.qps.get(qpn)?;
+    /// cannot; `Some(false)`: it need not, since the queue pair is not connected, or was destroyed. One that the device does
+    /// not move for the connection need not be here.
+    pub(super) fn can_probe(&self, qpn: Qpn, moved: bool) -> Option<bool> {
+        let Some(entry) = self.nic.qps.get(qpn) else { return moved.then_some(false) };
         match entry.qp.state() {
             QpState::Reset | QpState::Init | QpState::Err => Some(false),
             QpState::Rts if entry.init.qp_type == QpType::Rc => Some(true),
