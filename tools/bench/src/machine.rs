@@ -30,6 +30,14 @@ impl Machine {
         }
     }
 
+    /// Name of the folder for its results, from that of its processor: `intel-xeon-2-50ghz`.
+    pub fn folder(&self) -> String {
+        let name = self.processor.to_lowercase();
+        let words = name.split(|c: char| !c.is_ascii_alphanumeric());
+        let filler = ["", "r", "tm", "processor", "cpu"];
+        words.filter(|word| !filler.contains(word)).collect::<Vec<_>>().join("-")
+    }
+
     /// Whether figures of both can be compared: the same processors.
     pub fn is_same(&self, other: &Self) -> bool {
         (&self.processor, self.processors) == (&other.processor, other.processors)
@@ -58,5 +66,21 @@ fn commit() -> String {
     match name.trim() {
         "" => "unknown".to_owned(),
         name => format!("{name}{}", if changed { "+" } else { "" }),
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn a_folder_is_named_like_the_processor() {
+        let named = |processor: &str| {
+            let (kernel, commit) = (String::new(), String::new());
+            Machine { kernel, processor: processor.to_owned(), processors: 2, commit }.folder()
+        };
+        assert_eq!(named("AMD EPYC"), "amd-epyc");
+        assert_eq!(named("Intel(R) Xeon(R) Processor @ 2.50GHz"), "intel-xeon-2-50ghz");
+        assert_eq!(named("Intel(R) Core(TM) i7-8700 CPU @ 3.20GHz"), "intel-core-i7-8700-3-20ghz");
     }
 }

@@ -124,7 +124,8 @@ struct BenchArgs {
     /// Also write what was measured to FILE
     #[arg(long, value_name = "FILE")]
     json: Option<PathBuf>,
-    /// Also put what was measured into docs/performance/results.json, and generate results.md again
+    /// Also put what was measured into the folder of this machine's processor in docs/performance, and generate its
+    /// results.md again
     #[arg(long)]
     save: bool,
     /// With --save: keep the saved runs and add these to them

@@ -1,4 +1,4 @@
-//! `docs/performance`: the record of the last measurements, and the page that is generated from it.
+//! `docs/performance`: for each kind of processor the record of its last measurements, and the page that is generated from it.
 
 use std::fmt::Write as _;
 use std::fs;
@@ -15,17 +15,23 @@ use crate::record::{Record, Series, Unit};
 use crate::summary::{Summary, shown};
 use crate::{charts, targets};
 
-fn folder() -> PathBuf {
+fn performance() -> PathBuf {
     workspace::root().join("docs/performance")
 }
 
-/// Adds `newer` to the record of the repository and generates its page again. With `append` the new
+/// Where the results of this machine are.
+fn folder() -> PathBuf {
+    performance().join(Machine::here().folder())
+}
+
+/// Adds `newer` to the record of this machine in the repository and generates its page again. With `append` the new
 /// runs stand beside the old ones of the same name, else in their place.
 ///
 /// # Errors
 /// The record is none, or the folder cannot be written.
 pub fn save(newer: Record, append: bool) -> Result<()> {
     let path = folder().join("results.json");
+    fs::create_dir_all(folder()).context(|| format!("could not make {}", folder().display()))?;
     let mut record = Record::read(&path)?;
     record.absorb(newer, append);
     record.write(&path)?;
@@ -50,7 +56,7 @@ programs were in the way. Ratios are of runs in the same round with the same pla
 1e9 bits. *Per CPU s*: for each second of processor time that both ends took together. A run counts when its first baseline came within 20 % of the best
 that it has shown on this machine with that placement (*its best*); *runs* is how many count, of all. Where none does, the figures are those of
 all, and nothing is compared. *bare*: the same system calls with ICRC and two copies of the payload, and no protocol.
-[README.md](README.md) says how it is measured, and how busy the machine was.
+[README.md](../README.md) says how it is measured, and how busy the machine was.
 ";
 
 /// What the baselines have shown before on this machine; nothing when the record is of another one.
@@ -163,12 +169,24 @@ mod tests {
     use super::*;
 
     #[test]
-    fn the_page_and_its_charts_are_those_of_the_record() {
-        let record = Record::read(&folder().join("results.json")).expect("the record");
+    fn the_pages_and_their_charts_are_those_of_the_records() {
+        let entries = fs::read_dir(performance()).expect("the folder");
+        let folders = entries.map(|entry| entry.expect("an entry").path());
+        let mut machines = 0;
+        for folder in folders.filter(|path| path.join("results.json").exists()) {
+            check_generated(&folder);
+            machines += 1;
+        }
+        assert!(machines > 0, "results of one machine at least");
+    }
+
+    fn check_generated(folder: &Path) {
+        let record = Record::read(&folder.join("results.json")).expect("the record");
+        assert!(folder.ends_with(record.machine.folder()), "{}", folder.display());
         let mut files = charts::all(&record);
         files.push(("results.md".to_owned(), text(&record)));
         for (name, generated) in files {
-            let path = folder().join(name);
+            let path = folder.join(name);
             if std::env::var_os("UROCE_UPDATE").is_some() {
                 write(&path, &generated).expect("a file that can be written");
             }
