@@ -71,7 +71,7 @@ impl<D: Datapath> FaultDatapath<D> {
             outgoing: vec![0; PACKET_ROOM].into_boxed_slice(),
             comments: Vec::new(),
             held: HeldComments::default(),
-            identify: Identify::default(),
+            identify: Identify::new(!plan.only_drops(Direction::Rx)),
             recorder: None,
             tally: FaultTally::new(counters),
             rx_dropped: 0,
@@ -380,17 +380,24 @@ fn flow(src: SocketAddr, dst: SocketAddr) -> Flow {
     Flow { src: src.ip(), dst: dst.ip(), src_port: src.port(), dst_port: dst.port() }
 }
 
-/// Finds the IPv4 identifications that a datapath does not see.
+/// Finds the IPv4 identifications that a datapath does not see, which takes an ICRC of each packet.
 #[derive(Debug, Default)]
 struct Identify {
+    /// A packet may be handed on later, or with another ICRC.
+    is_needed: bool,
     icrc: FlowIcrc,
     last: u16,
 }
 
 impl Identify {
+    fn new(is_needed: bool) -> Self {
+        Self { is_needed, ..Self::default() }
+    }
+
     fn meta(&mut self, packet: &RxPacket<'_>) -> PacketMeta {
         let flow = flow(packet.src, packet.dst);
         let ip_id = match packet.ip_id {
+            IpId::Hidden(_) if !self.is_needed => 0,
             IpId::Hidden(place) => self.recover(&flow, place, packet.payload),
             known => known.known_or_zero(),
         };

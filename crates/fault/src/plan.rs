@@ -66,6 +66,16 @@ impl Plan {
             .any(|rule| answers(rule) || rule.matcher.direction.is_none_or(|own| own == direction))
     }
 
+    /// True if packets of this direction are only dropped or let go on at once: no rule keeps, copies, changes or answers
+    /// one, and what their headers hold beside what rules look at does not matter.
+    pub fn only_drops(&self, direction: Direction) -> bool {
+        let drops = |action: &Action| {
+            matches!(action, Action::Drop | Action::Pass | Action::Mute(_) | Action::Stop)
+        };
+        let is_about = |rule: &&Rule| rule.matcher.direction.is_none_or(|own| own == direction);
+        self.rules.iter().filter(is_about).flat_map(|rule| &rule.actions).all(drops)
+    }
+
     /// True if another seed may give other faults.
     pub fn is_random(&self) -> bool {
         self.rules.iter().any(Rule::is_random)

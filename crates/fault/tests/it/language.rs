@@ -120,6 +120,29 @@ fn plans_say_what_they_watch_and_whether_they_draw() {
 }
 
 #[test]
+fn plans_say_whether_they_only_drop() {
+    use uroce_fault::Direction::{Rx, Tx};
+    let only_drops = |text: &str| [Tx, Rx].map(|direction| plan(text).only_drops(direction));
+    assert_eq!(only_drops("drop 1%; rx op=ack -> pass; any -> mute=1s; rx -> stop"), [true, true]);
+    for action in [
+        "dup",
+        "delay=1ms",
+        "hold=2",
+        "rate=1gbit",
+        "ce",
+        "corrupt",
+        "truncate=9",
+        "set:psn=1",
+        "answer:rnr:12",
+    ] {
+        let text = format!("drop 1%; rx op=send -> {action}");
+        assert_eq!(only_drops(&text), [true, false], "{text}");
+    }
+    assert_eq!(only_drops("tx -> corrupt, fix-icrc"), [false, true]);
+    assert_eq!(only_drops("any -> delay=1ms"), [false, false]);
+}
+
+#[test]
 fn a_rule_in_words() {
     let sentence = |text| plan(text).sentences().next().expect("a rule");
     assert_eq!(
