@@ -437,6 +437,81 @@ fn r75_lost_lists_and_packets_of_lists_cost_no_timeout() {
     assert_eq!(pair.nodes[0].counters.ack_timeout, 0);
 }
 
+/// Of a path on which a probe is late.
+const LATENCY_NS: u64 = 20_000;
+
+/// The NAKs of node 1 with their PSNs (from `first`), and whether they say that something was lost again.
+fn marked_naks(pair: &Pair, first: u32) -> Vec<(u32, bool)> {
+    let naks = pair.trace.iter().filter(|seen| seen.from == 1 && seen.syndrome() == Some(NAK));
+    naks.map(|seen| (seen.psn.wrapping_sub(first), seen.packet().bth.reserved7 != 0)).collect()
+}
+
+/// The first new packet behind what was sent again draws the NAK once more, if that was lost again: nobody waits for a probe.
+#[test]
+fn r75_what_is_lost_again_is_told_of_as_soon_as_something_behind_it_arrives() {
+    let mut pair = pair(true);
+    pair.latency_ns = LATENCY_NS;
+    run(&mut pair, 1, 60, &[20]);
+    run(&mut pair, 2, 1_500, &[20]);
+    let once = run(&mut pair, 3, 1_500, &[20]).1;
+    let first = pair.nodes[0].qp.next_psn().get();
+    let (again, took) = run(&mut pair, 4, 1_500, &[20, 20, 20]);
+    assert_eq!(again, [20, 20, 20]);
+    let naks = marked_naks(&pair, first);
+    assert_eq!(naks.iter().filter(|(psn, again)| *psn == 20 && *again).count(), 2, "{naks:?}");
+    assert_eq!(pair.nodes[0].counters.ack_timeout, 0);
+    assert!(took <= once + 2 * 2 * LATENCY_NS, "{took} ns, and {once} without");
+}
+
+/// A NAK that is lost comes again when the requester asks for an ACK.
+#[test]
+fn r75_a_lost_nak_comes_again_when_an_ack_is_asked_for() {
+    let mut pair = pair(true);
+    pair.latency_ns = LATENCY_NS;
+    run(&mut pair, 1, 60, &[20]);
+    run(&mut pair, 2, 1_500, &[20]);
+    let first = pair.nodes[0].qp.next_psn().get();
+    let (mut packets, mut naks) = (1, 1);
+    pair.filter(move |seen| {
+        let (left, hit) = match seen.from {
+            0 => (&mut packets, seen.psn == first + 20),
+            _ => (&mut naks, seen.syndrome() == Some(NAK)),
+        };
+        let hit = hit && *left > 0;
+        *left -= u32::from(hit);
+        if hit { Fate::Drop } else { Fate::Deliver }
+    });
+    pair.trace.clear();
+    write(&mut pair, 3, 30);
+    pair.run_for(LATENCY_NS / 2);
+    write(&mut pair, 4, 80);
+    pair.run();
+    assert!(pair.nodes[0].sends().iter().all(Wc::is_ok));
+    assert_eq!(marked_naks(&pair, first), [(20, false), (20, false)]);
+    let again = pair.trace.iter().filter(|seen| seen.from == 0).count() - 110;
+    assert_eq!(again, 1, "no probe");
+}
+
+/// Somebody who forges such NAKs, or doubles them, does not have the same packets sent again for each.
+#[test]
+fn a9_a_nak_that_says_lost_again_counts_once_for_each_packet_with_the_mark() {
+    let (mut pair, first) = unanswered();
+    pair.nak_with_list(first, &[0, 0, 0, 1]);
+    pair.run_for(1_000);
+    let lost_again = |pair: &mut Pair| {
+        (0..3).for_each(|_| pair.nak_lost_again(first, &[0, 0, 0, 1]));
+        pair.run_for(1_000);
+    };
+    lost_again(&mut pair);
+    assert_eq!(sent_behind(&pair, first), [0], "there was nothing new to mark");
+    write(&mut pair, 3, 2);
+    pair.run_for(1_000);
+    lost_again(&mut pair);
+    assert_eq!(sent_behind(&pair, first), [0, 40, 41, 0]);
+    let marked = pair.trace.iter().filter(|seen| seen.packet().bth.reserved7 != 0);
+    assert_eq!(marked.map(|seen| seen.psn - first).collect::<Vec<_>>(), [0, 40, 0]);
+}
+
 /// A requester that has asked for lists and has 40 packets on their way, none of which is answered, and the PSN of the first.
 fn unanswered() -> (Pair, u32) {
     let mut pair = pair(true);

@@ -1,7 +1,7 @@
 //! Going back to a PSN (go-back-N): after sequence NAKs, RNR NAKs and timeouts; the timers that lead there.
 
 use uroce_memory::mutation::mutated;
-use uroce_wire::{DropReason, Psn, ack_timeout_ns, rnr_timer_us};
+use uroce_wire::{DropReason, Packet, Psn, TAKES_GAP_LISTS, ack_timeout_ns, rnr_timer_us};
 
 use super::Requester;
 use super::selective_repeat::{GapList, note_executed};
@@ -46,15 +46,15 @@ impl Requester {
         self.wake();
     }
 
-    /// R71: the responder misses `psn`, and perhaps more, of which `list` tells (ADR 33).
+    /// R71: the responder misses the packet with this PSN, and perhaps more, of which a list tells (ADR 33).
     pub(crate) fn handle_sequence_nak(
         &mut self,
         config: &QpConfig,
         now: Instant,
-        psn: Psn,
-        list: &[u8],
+        nak: &Packet<'_>,
         cx: &mut Context<'_>,
     ) {
+        let psn = nak.bth.psn;
         cx.counters.rcvd_seq_err += 1;
         // B15: a sequence NAK during an RNR wait must not shorten it.
         if self.rnr_wait.is_on() {
@@ -62,8 +62,11 @@ impl Requester {
             return;
         }
         let copy = psn == self.psns.una() && self.selective_repeat.was_asked_for(psn);
-        let list = GapList { psn, bytes: list, next: self.psns.next() };
+        let list = GapList { psn, bytes: nak.payload(), next: self.psns.next() };
         if copy {
+            if nak.bth.reserved7 & TAKES_GAP_LISTS != 0 {
+                repeat_what_was_lost_again(self, now, list);
+            }
             self.window.note_single_losses(self.selective_repeat.add_gaps(list));
             return self.wake();
         }
@@ -219,6 +222,17 @@ impl Requester {
             self.ack_requests.demand();
             self.wake();
         }
+    }
+}
+
+/// A NAK says that what was sent again is missing still. The timeout is that of the first time, so that it ends what never gets
+/// through.
+fn repeat_what_was_lost_again(requester: &mut Requester, now: Instant, list: GapList<'_>) {
+    let lost = requester.selective_repeat.repeat(list);
+    if lost > 0 {
+        requester.window.note_single_losses(lost);
+        requester.retransmission = Retransmission::SelectiveRepeat;
+        requester.tail_probe.note_rewind(now);
     }
 }
 
