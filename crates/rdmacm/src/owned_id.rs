@@ -7,7 +7,7 @@ use std::ptr::null_mut;
 use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
 
 use libc::c_int;
-use uroce_device::cm::PortSpace;
+use uroce_device::cm::{PortSpace, State};
 use uroce_device::memory::PdId;
 use uroce_ibverbs::errno::{Errno, INVALID, made};
 use uroce_ibverbs::object::zeroed;
@@ -241,9 +241,11 @@ impl OwnedId {
         // SAFETY: the channel lives as long as this.
         let event = unsafe { owned_channel(self.channel) }?.try_next().ok()?;
         // SAFETY: an event that was fetched here, and is not acknowledged yet.
-        let (kind, status) = unsafe { ((*event).event, (*event).status) };
+        let (kind, status, about) = unsafe { ((*event).event, (*event).status, (*event).id) };
         let found = match kind {
             RDMA_CM_EVENT_CONNECT_REQUEST => return Some(ConnectionEvent::Request(Request(event))),
+            // Of a request that waits to be taken; of the id itself it says nothing.
+            _ if about != self.id => ConnectionEvent::Other,
             RDMA_CM_EVENT_ESTABLISHED => {
                 // SAFETY: not acknowledged yet, and about a connection.
                 ConnectionEvent::Established(unsafe { private_data(event) })
@@ -306,6 +308,15 @@ impl Request {
     pub fn private_data(&self) -> Vec<u8> {
         // SAFETY: it is acknowledged when this is dropped.
         unsafe { private_data(self.0) }
+    }
+
+    /// It can still be answered: its caller has not taken it back, and it has not waited for too long.
+    pub fn waits(&self) -> bool {
+        // SAFETY: the event is acknowledged, and its id destroyed, when this is dropped.
+        let Ok(inner) = (unsafe { id_of((*self.0).id) }) else { return false };
+        let state = inner.state();
+        let (Some(used), Some(connection)) = (&state.used, state.connection) else { return false };
+        used.open_device.device.cm().state(connection) == Some(State::ReqReceived)
     }
 
     /// The id of the request, with a channel of its own.

@@ -72,7 +72,8 @@ impl State {
             ConnectionEvent::Failed(errno) => self.fail(errno),
             ConnectionEvent::Disconnected if self.phase == Phase::Connecting => self.fail(RESET),
             ConnectionEvent::Disconnected => self.ended(),
-            ConnectionEvent::Other => {}
+            // A caller may have given up before anybody has accepted its call.
+            ConnectionEvent::Other => self.requests.retain(Request::waits),
         }
     }
 

@@ -244,6 +244,32 @@ fn a_listener_closed_with_requests_refuses_them() {
 }
 
 #[test]
+fn a_request_that_is_taken_back_does_not_end_its_listener() {
+    let listener = new(libc::SOCK_STREAM);
+    handle(listener).bind(at("127.48.97.60:0")).expect("a free port");
+    handle(listener).listen(2).expect("it is bound");
+    let to = handle(listener).local().expect("it listens");
+    let call = |from: &str| {
+        let caller = new(libc::SOCK_STREAM | libc::SOCK_NONBLOCK);
+        handle(caller).bind(at(from)).expect("a free port");
+        assert_eq!(handle(caller).connect(to), Err(Errno(libc::EINPROGRESS)));
+        caller
+    };
+    let hasty = call("127.48.97.61:0");
+    assert_eq!(wait_for(listener, POLLIN, LONG_MS), POLLIN, "the request waits");
+    assert_eq!(close(hasty), Ok(()));
+    while events(listener) == POLLIN {
+        std::thread::yield_now();
+    }
+    assert_eq!(events(listener), 0, "nothing waits, and nothing is wrong");
+    let caller = call("127.48.97.62:0");
+    let accepted = handle(listener).accept().expect("the next request").into_fd();
+    assert_eq!(wait_for(caller, POLLOUT, LONG_MS), POLLOUT);
+    end((caller, accepted));
+    assert_eq!(close(listener), Ok(()));
+}
+
+#[test]
 fn options_of_a_listener_are_those_of_its_connections() {
     let both = pair_with("127.48.97.26:0", "127.48.97.27:0", |socket| {
         socket.set_option(SOL_RDMA, RDMA_SQSIZE, 20).expect("in range");
