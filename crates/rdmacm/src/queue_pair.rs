@@ -2,7 +2,7 @@
 
 use std::ptr::null_mut;
 
-use libc::c_int;
+use libc::{c_int, c_void};
 use uroce_device::memory::Access;
 use uroce_device::transport::{QpAttr, QpState, QpType};
 use uroce_ibverbs::arg::not_null;
@@ -111,7 +111,8 @@ unsafe fn unused<'a>(id: *mut rdma_cm_id) -> Result<&'a Id, Errno> {
     if free { Ok(inner) } else { Err(INVALID) }
 }
 
-/// Makes the completion queues that the program has not given, then the queue pair. If that fails, the id has what it had
+/// Makes the completion queues that the program has not given, then the queue pair, which takes its receives from the shared
+/// queue of the id if there is one and the program names no other. If that fails, the id has what it had
 /// before, and the attributes are those of the program: it may try again with shorter queues.
 ///
 /// # Safety
@@ -124,11 +125,15 @@ unsafe fn with_queues(
 ) -> Result<(), Errno> {
     // SAFETY: the caller's promise.
     unsafe {
-        let (given, before) = (((*init).send_cq, (*init).recv_cq), IdQueues::of(id, inner));
+        let given = ((*init).send_cq, (*init).recv_cq, (*init).srq);
+        let before = IdQueues::of(id, inner);
+        if (*init).srq.is_null() {
+            (*init).srq = (*id).srq;
+        }
         let created = make_queues(id, inner, &mut *init).and_then(|()| create());
         created.inspect_err(|_| {
             before.restore(id, inner);
-            ((*init).send_cq, (*init).recv_cq) = given;
+            ((*init).send_cq, (*init).recv_cq, (*init).srq) = given;
         })
     }
 }
@@ -144,26 +149,31 @@ unsafe fn make_queues(
 ) -> Result<(), Errno> {
     // SAFETY: the arguments are those of a call from C, whose objects the manual pages forbid to destroy during it.
     unsafe {
-        let id = &mut *id;
+        let (context, id) = (id.cast(), &mut *id);
         if init.send_cq.is_null() {
             inner.state().made_queues = true;
-            id.send_cq = queue(id.verbs, init.cap.max_send_wr, &mut id.send_cq_channel)?;
+            let (size, channel) = (init.cap.max_send_wr, &mut id.send_cq_channel);
+            id.send_cq = queue(id.verbs, context, size, channel)?;
             init.send_cq = id.send_cq;
         }
         let receives = init.qp_type != IBV_QPT_XRC_SEND;
         if receives && init.recv_cq.is_null() {
             inner.state().made_queues = true;
-            id.recv_cq = queue(id.verbs, init.cap.max_recv_wr, &mut id.recv_cq_channel)?;
+            let (size, channel) = (init.cap.max_recv_wr, &mut id.recv_cq_channel);
+            id.recv_cq = queue(id.verbs, context, size, channel)?;
             init.recv_cq = id.recv_cq;
         }
     }
     Ok(())
 }
 
+/// A completion queue with a channel of its own. Its context is the id: inline functions of rdma/rdma_verbs.h assert that.
+///
 /// # Safety
 /// The pointers are arguments of a call from C, as the contract with C has them.
 pub(crate) unsafe fn queue(
     verbs: *mut ibv_context,
+    context: *mut c_void,
     size: u32,
     channel: &mut *mut ibv_comp_channel,
 ) -> Result<*mut ibv_cq, Errno> {
@@ -171,7 +181,7 @@ pub(crate) unsafe fn queue(
     // SAFETY: the context of an id that has its device.
     unsafe {
         *channel = made(ibv_create_comp_channel(verbs))?;
-        made(ibv_create_cq(verbs, size, null_mut(), *channel, 0))
+        made(ibv_create_cq(verbs, size, context, *channel, 0))
     }
 }
 

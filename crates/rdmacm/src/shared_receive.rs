@@ -2,7 +2,7 @@
 
 use std::ptr::null_mut;
 
-use libc::c_int;
+use libc::{c_int, c_void};
 use uroce_ibverbs::arg::not_null;
 use uroce_ibverbs::errno::{Errno, INVALID, made};
 use uroce_ibverbs::object::zeroed;
@@ -59,7 +59,7 @@ unsafe fn create(id: *mut rdma_cm_id, attr: &mut ibv_srq_init_attr_ex) -> Result
     // SAFETY: the arguments are those of a call from C, whose objects the manual pages forbid to destroy during it.
     unsafe {
         let inner = id_of(id)?;
-        let id = &mut *id;
+        let (context, id) = (id.cast(), &mut *id);
         if !id.srq.is_null() || id.verbs.is_null() {
             return Err(INVALID);
         }
@@ -69,7 +69,8 @@ unsafe fn create(id: *mut rdma_cm_id, attr: &mut ibv_srq_init_attr_ex) -> Result
         let before = IdQueues::of(id, inner);
         let is_xrc = attr.comp_mask & IBV_SRQ_INIT_ATTR_TYPE != 0 && attr.srq_type == IBV_SRQT_XRC;
         let created = if is_xrc {
-            complete_xrc(id, inner, attr).and_then(|()| made(create_srq_ex(id.verbs, attr)))
+            complete_xrc((id, context), inner, attr)
+                .and_then(|()| made(create_srq_ex(id.verbs, attr)))
         } else {
             made(basic(attr))
         };
@@ -84,7 +85,7 @@ unsafe fn create(id: *mut rdma_cm_id, attr: &mut ibv_srq_init_attr_ex) -> Result
 /// # Safety
 /// The pointers are arguments of a call from C, as the contract with C has them.
 unsafe fn complete_xrc(
-    id: &mut rdma_cm_id,
+    (id, context): (&mut rdma_cm_id, *mut c_void),
     inner: &Id,
     attr: &mut ibv_srq_init_attr_ex,
 ) -> Result<(), Errno> {
@@ -93,8 +94,9 @@ unsafe fn complete_xrc(
     }
     if attr.comp_mask & IBV_SRQ_INIT_ATTR_CQ == 0 || attr.cq.is_null() {
         inner.state().made_queues = true;
+        let (size, channel) = (attr.attr.max_wr, &mut id.recv_cq_channel);
         // SAFETY: the arguments are those of a call from C.
-        id.recv_cq = unsafe { queue(id.verbs, attr.attr.max_wr, &mut id.recv_cq_channel)? };
+        id.recv_cq = unsafe { queue(id.verbs, context, size, channel)? };
         (attr.comp_mask, attr.cq) = (attr.comp_mask | IBV_SRQ_INIT_ATTR_CQ, id.recv_cq);
     }
     Ok(())

@@ -102,6 +102,49 @@ fn a_queue_pair_that_cannot_be_made_leaves_nothing_behind() {
 }
 
 #[test]
+fn queues_that_are_made_for_an_id_have_it_as_their_context() {
+    let end = bound(RDMA_PS_TCP, "127.47.98.50:0");
+    assert_eq!(create(&end, &mut init(IBV_QPT_RC)), Ok(()));
+    // SAFETY: an id with queues; the calls as the manual pages want them.
+    unsafe {
+        let id = end.id;
+        for cq in [(*id).send_cq, (*id).recv_cq] {
+            assert_eq!((*cq).cq_context, id.cast(), "as rdma_get_recv_comp(3) asserts");
+        }
+        rdma_destroy_qp(id);
+        (*id).qp_type = IBV_QPT_XRC_RECV;
+        let mut shared: ibv_srq_init_attr = zeroed();
+        (shared.attr.max_wr, shared.attr.max_sge) = (4, 1);
+        assert_eq!(rdma_create_srq(id, null_mut(), &raw mut shared), 0);
+        assert_eq!((*(*id).recv_cq).cq_context, id.cast());
+        rdma_destroy_srq(id);
+    }
+    end.end();
+}
+
+#[test]
+fn a_queue_pair_takes_its_receives_from_the_shared_queue_of_its_id() {
+    let end = bound(RDMA_PS_TCP, "127.47.98.51:0");
+    // SAFETY: integers and null pointers; the calls as the manual pages want them.
+    unsafe {
+        let mut shared: ibv_srq_init_attr = zeroed();
+        (shared.attr.max_wr, shared.attr.max_sge) = (4, 1);
+        assert_eq!(rdma_create_srq(end.id, null_mut(), &raw mut shared), 0);
+        let mut wanted = init(IBV_QPT_RC);
+        wanted.cap.max_send_wr = 1 << 24;
+        assert!(create(&end, &mut wanted).is_err());
+        assert!(wanted.srq.is_null(), "a program may try again");
+        wanted.cap.max_send_wr = 4;
+        assert_eq!(create(&end, &mut wanted), Ok(()));
+        let srq = (*end.id).srq;
+        assert_eq!([wanted.srq, (*(*end.id).qp).srq], [srq; 2]);
+        rdma_destroy_qp(end.id);
+        rdma_destroy_srq(end.id);
+    }
+    end.end();
+}
+
+#[test]
 fn an_id_has_one_queue_pair_and_goes_after_it() {
     let end = bound(RDMA_PS_TCP, "127.47.98.2:0");
     assert_eq!(create(&end, &mut init(IBV_QPT_RC)), Ok(()));
