@@ -182,6 +182,11 @@ impl CmChannel {
         moved.into_iter().for_each(|event| to.post(event));
     }
 
+    /// Forgets events that wait, and that `which` names: of the application's own, which nothing else takes back.
+    pub fn discard(&self, which: impl Fn(&CmEvent) -> bool) {
+        self.0.retain(|event| !which(event));
+    }
+
     /// Takes a request back that was not fetched. False: there is none.
     pub(crate) fn take_back(&self, id: CommId) -> bool {
         let mut found = false;

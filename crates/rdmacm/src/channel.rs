@@ -177,6 +177,21 @@ pub(crate) unsafe extern "C" fn rdma_write_cm_event(
     })
 }
 
+/// Forgets those of the events of our own making about an id that wait and that `which` names: they would keep the channel
+/// readable, and who reads it then would wait for another one.
+///
+/// # Safety
+/// The pointers are arguments of a call from C, as the contract with C has them.
+pub(crate) unsafe fn take_back(id: *mut rdma_cm_id, which: impl Fn(&CmEventKind) -> bool) {
+    // SAFETY: the object was found, and the manual pages forbid to destroy it during a call.
+    let Ok(channel) = (unsafe { channel_of((*id).channel) }) else { return };
+    channel.events.discard(|event| {
+        event.id == CommId::NONE
+            && which(&event.kind)
+            && registry::by_cookie(event.cookie).is_some_and(|served| served.id == id)
+    });
+}
+
 /// An event of our own making, which comes in turn; about a device, or before there is one.
 ///
 /// # Safety

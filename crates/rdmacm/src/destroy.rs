@@ -68,6 +68,8 @@ unsafe fn release(id: *mut rdma_cm_id, inner: &Id) {
         ports::release(id, inner.space, local.port());
     }
     drop(state);
+    // SAFETY: the caller's promise.
+    unsafe { channel::take_back(id, |_| true) };
     registry::forget(id);
     ending::id_is_gone();
 }

@@ -15,9 +15,10 @@ use uroce_verbs_abi::{
     RDMA_MC_JOIN_FLAG_SENDONLY_FULLMEMBER, rdma_cm_id, rdma_cm_join_mc_attr_ex,
 };
 
-use crate::channel::post;
+use crate::channel::{post, take_back};
 use crate::id::{Id, Joined, id_of};
 use crate::sockaddr;
+use crate::wait::complete;
 
 /// Both must be there.
 const BOTH: u32 = RDMA_CM_JOIN_MC_ATTR_ADDRESS | RDMA_CM_JOIN_MC_ATTR_JOIN_FLAGS;
@@ -76,7 +77,10 @@ unsafe fn join(
     inner.state().joined.push(Joined { group, context, attached });
     uroce_ibverbs::log::tell(&format_args!("listening for datagrams to {group}"));
     // SAFETY: an id that was found, and that the manual pages forbid to destroy during a call.
-    unsafe { post(id, Some(&used), CmEventKind::MulticastJoined { group }) }
+    unsafe {
+        post(id, Some(&used), CmEventKind::MulticastJoined { group })?;
+        complete(id)
+    }
 }
 
 /// rdma_leave_multicast(3).
@@ -92,8 +96,12 @@ pub(crate) unsafe extern "C" fn rdma_leave_multicast(
         let place = state.joined.iter().position(|joined| joined.group == group);
         let joined = state.joined.remove(place.ok_or(Errno(libc::EADDRNOTAVAIL))?);
         drop(state);
+        let is_its = |kind: &CmEventKind| *kind == CmEventKind::MulticastJoined { group };
         // SAFETY: an id that was found, and that the manual pages forbid to destroy during a call.
-        unsafe { leave(id, &joined) }
+        unsafe {
+            take_back(id, is_its);
+            leave(id, &joined)
+        }
     })
 }
 

@@ -9,6 +9,9 @@ use uroce_verbs_abi::*;
 use super::objects::bound;
 use super::states::errno;
 use super::{End, address};
+use crate::bind::rdma_bind_addr;
+use crate::create::rdma_create_id;
+use crate::destroy::rdma_destroy_id;
 use crate::listen::rdma_listen;
 use crate::multicast::{rdma_join_multicast, rdma_join_multicast_ex, rdma_leave_multicast};
 use crate::queue_pair::rdma_create_qp;
@@ -111,6 +114,7 @@ fn the_extended_call_needs_both_attributes_and_knows_two_ways_to_join() {
     assert_eq!(leave(&end, group), Ok(()));
     assert_eq!(join_with(&end, group, BOTH, RDMA_MC_JOIN_FLAG_FULLMEMBER), Ok(()));
     assert_eq!(leave(&end, group), Ok(()), "its event was not fetched");
+    assert!(!end.is_readable(), "who reads a descriptor that blocks would wait");
     end.set_nonblocking();
     let mut event = null_mut();
     // SAFETY: as the manual page wants it.
@@ -132,6 +136,23 @@ fn an_id_without_a_queue_pair_learns_the_way_to_a_group() {
     assert_eq!(join(&nowhere, "230.47.99.5:0"), Err(EINVAL), "it has no device");
     assert_eq!(leave(&nowhere, "230.47.99.5:0"), Err(EADDRNOTAVAIL));
     nowhere.end();
+}
+
+#[test]
+fn an_id_without_a_channel_waits_for_its_group() {
+    let (mut id, mut at, mut group) =
+        (null_mut(), address("127.47.99.20:0"), address("230.47.99.20:0"));
+    // SAFETY: as the manual pages want it.
+    unsafe {
+        assert_eq!(rdma_create_id(null_mut(), &raw mut id, null_mut(), RDMA_PS_UDP), 0);
+        assert_eq!(rdma_bind_addr(id, (&raw mut at).cast()), 0);
+        assert_eq!(rdma_join_multicast(id, (&raw mut group).cast(), null_mut()), 0);
+        assert!(!(*id).event.is_null(), "programs read the way to the group there");
+        assert_eq!((*(*id).event).event, RDMA_CM_EVENT_MULTICAST_JOIN);
+        assert_eq!((*(*id).event).param.ud.qp_num, 0xff_ffff);
+        assert_eq!(rdma_leave_multicast(id, (&raw mut group).cast()), 0);
+        assert_eq!(rdma_destroy_id(id), 0);
+    }
 }
 
 /// Sets an option of this length.

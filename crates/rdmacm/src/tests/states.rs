@@ -76,7 +76,7 @@ impl End {
     }
 
     /// Whether an event waits, as poll(2) says.
-    fn is_readable(&self) -> bool {
+    pub(super) fn is_readable(&self) -> bool {
         // SAFETY: one entry, and a descriptor that lives.
         unsafe {
             let mut one = libc::pollfd { fd: (*self.channel).fd, events: libc::POLLIN, revents: 0 };
@@ -338,6 +338,7 @@ fn events_of_an_id_that_is_gone_are_not_seen() {
         assert_eq!(rdma_resolve_route(one.id, 1), 0);
         assert_eq!(rdma_destroy_id(one.id), 0);
         assert_eq!(one.next().id, other.id);
+        assert!(!one.is_readable(), "who reads a descriptor that blocks would wait");
         assert_eq!(outcome(rdma_get_cm_event(one.channel, &raw mut event)), EAGAIN);
     }
     let whole = End { channel: other.channel, id: other.id };
