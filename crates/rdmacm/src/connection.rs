@@ -9,9 +9,14 @@ use uroce_device::cm::{
     Answer, Call, CommId, PortSpace, Question, RejReason, ServiceId, SidrStatus, State,
 };
 use uroce_ibverbs::errno::{Errno, INVALID};
+use uroce_ibverbs::object::zeroed;
 use uroce_ibverbs::object_of;
+use uroce_ibverbs::qp_attr::ibv_modify_qp;
 use uroce_ibverbs::return_value::call;
-use uroce_verbs_abi::{IBV_EVENT_COMM_EST, RDMA_UDP_QKEY, rdma_cm_id, rdma_conn_param};
+use uroce_verbs_abi::{
+    IBV_EVENT_COMM_EST, IBV_QP_STATE, IBV_QPS_ERR, RDMA_UDP_QKEY, ibv_qp_attr, rdma_cm_id,
+    rdma_conn_param,
+};
 
 use crate::channel::channel_of;
 use crate::conn_param::{Param, acceptance, bytes, param_of};
@@ -158,17 +163,45 @@ pub(crate) unsafe fn reject_for(
 #[unsafe(no_mangle)]
 pub(crate) unsafe extern "C" fn rdma_disconnect(id: *mut rdma_cm_id) -> c_int {
     call("rdma_disconnect", || {
-        let (used, connection) = connected(object_of!(id_of(id))?)?;
-        let device = &used.open_device.device;
-        // The peer was faster, and this only confirms that it is over.
-        if matches!(device.cm().state(connection), None | Some(State::DreqSent | State::Timewait)) {
+        let inner = object_of!(id_of(id))?;
+        let told = tell_peer(inner);
+        // Programs wait for their receives to come back, also where there never was a connection.
+        // SAFETY: an id that was found, and that the manual pages forbid to destroy during a call.
+        unsafe { flush(id) };
+        if !told? {
             return Ok(());
         }
-        device.cm().disconnect(connection, &[])?;
         tell_at_exit();
         // SAFETY: an id that was found, and that the manual pages forbid to destroy during a call.
         unsafe { complete(id) }
     })
+}
+
+/// Tells the peer that the connection is over. False: there is none that stands, or the peer was faster, and this only
+/// confirms that it is over.
+fn tell_peer(inner: &Id) -> Result<bool, Errno> {
+    let (used, connection) = connected(inner)?;
+    let cm = used.open_device.device.cm();
+    if !matches!(cm.state(connection), Some(State::Established | State::RepSent)) {
+        return Ok(false);
+    }
+    // The peer may be faster still.
+    Ok(cm.disconnect(connection, &[]).is_ok())
+}
+
+/// Moves the queue pair of an id, if it has one, to the error state, as librdmacm does.
+///
+/// # Safety
+/// A living id.
+pub(crate) unsafe fn flush(id: *mut rdma_cm_id) {
+    // SAFETY: the caller's promise; integers, and a queue pair that is looked up.
+    unsafe {
+        let (qp, mut attr) = ((*id).qp, zeroed::<ibv_qp_attr>());
+        attr.qp_state = IBV_QPS_ERR;
+        if !qp.is_null() {
+            let _gone = ibv_modify_qp(qp, &raw mut attr, IBV_QP_STATE);
+        }
+    }
 }
 
 /// A refusal for another process on this address may have come back to this one, which must pass it on

@@ -21,6 +21,7 @@ use uroce_verbs_abi::{
     rdma_cm_event, rdma_cm_id, rdma_conn_param, rdma_ud_param,
 };
 
+use crate::connection::flush;
 use crate::event::{Told, give, told};
 use crate::id::{id_of, make, path_to, settle};
 use crate::registry::{self, Counted, Served, by_cookie, by_name};
@@ -101,9 +102,13 @@ fn about(id: *mut rdma_cm_id, kind: CmEventKind) -> Option<Told> {
         }
         CmEventKind::MulticastJoined { group } => return joined(id, group),
         CmEventKind::Rejected { reason, private_data, .. } => {
+            // SAFETY: the id is alive.
+            unsafe { flush(id) };
             told(RDMA_CM_EVENT_REJECTED, c_int::from(reason.0), private_data)
         }
         CmEventKind::ConnectError(error) => {
+            // SAFETY: the id is alive.
+            unsafe { flush(id) };
             told(RDMA_CM_EVENT_CONNECT_ERROR, -error.errno(), nothing())
         }
         CmEventKind::Unreachable => told(RDMA_CM_EVENT_UNREACHABLE, -libc::ETIMEDOUT, nothing()),

@@ -190,6 +190,31 @@ fn who_is_called_answers_once() {
 }
 
 #[test]
+fn receives_come_back_where_there_never_was_a_connection() {
+    let (server, at) = listener("127.47.97.40:0");
+    for gives_up in [false, true] {
+        let client = End::new();
+        client.resolve("127.47.97.41:0", at);
+        make_qp(client.id);
+        // SAFETY: as the manual pages want it.
+        unsafe {
+            assert_eq!(rdma_connect(client.id, null_mut()), 0);
+            let called = server.expect(RDMA_CM_EVENT_CONNECT_REQUEST);
+            if gives_up {
+                assert_eq!(rdma_disconnect(client.id), 0);
+                assert_eq!((*(*client.id).qp).state, IBV_QPS_ERR, "at once");
+            }
+            assert_eq!(rdma_reject(called, null(), 0), 0);
+            assert_eq!(client.next().kind, RDMA_CM_EVENT_REJECTED);
+            assert_eq!((*(*client.id).qp).state, IBV_QPS_ERR);
+            finish(called);
+        }
+        client.end();
+    }
+    server.end();
+}
+
+#[test]
 fn a_request_that_was_rejected_is_not_accepted() {
     let (client, server) = resolved("127.47.97.6:0", "127.47.97.7:0");
     // SAFETY: as the manual pages want it.
