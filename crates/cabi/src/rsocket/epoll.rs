@@ -86,19 +86,8 @@ pub(crate) unsafe extern "C" fn repoll_wait(
         if most == 0 {
             return Err(INVALID);
         }
-        let members = sets().as_ref().and_then(|sets| sets.get(&set).cloned()).ok_or(INVALID)?;
-        let wanted =
-            |member: &Member| pollfd { fd: member.fd, events: member.events as i16, revents: 0 };
-        let mut fds: Vec<pollfd> = members.iter().map(wanted).collect();
-        poll(&mut fds, &Deadline::of_poll(timeout))?;
-        let ready = members.iter().zip(&fds).filter_map(|(member, found)| {
-            // A descriptor that was closed has left its set.
-            let events =
-                u32::from(found.revents.cast_unsigned()) & !u32::from(libc::POLLNVAL as u16);
-            (events != 0).then_some((member, events))
-        });
         let mut count = 0;
-        for (member, events) in ready.take(most) {
+        for (member, events) in ready(set, &Deadline::of_poll(timeout))?.into_iter().take(most) {
             // SAFETY: the program has room for `most` events.
             unsafe { out.add(count).write(epoll_event { events, u64: member.data }) };
             count += 1;
@@ -108,6 +97,34 @@ pub(crate) unsafe extern "C" fn repoll_wait(
         }
         Ok(c_int::try_from(count).unwrap_or(c_int::MAX))
     })
+}
+
+/// What is in a set and has something, as soon as there is some, or the time is over.
+fn ready(set: c_int, deadline: &Deadline) -> Result<Vec<(Member, u32)>, Errno> {
+    loop {
+        let members = sets().as_ref().and_then(|sets| sets.get(&set).cloned()).ok_or(INVALID)?;
+        let wanted =
+            |member: &Member| pollfd { fd: member.fd, events: member.events as i16, revents: 0 };
+        let mut fds: Vec<pollfd> = members.iter().map(wanted).collect();
+        poll(&mut fds, deadline)?;
+        let found: Vec<_> = members.into_iter().zip(fds.iter().map(|one| one.revents)).collect();
+        let (closed, open): (Vec<_>, Vec<_>) =
+            found.into_iter().partition(|(_, events)| events & libc::POLLNVAL != 0);
+        closed.iter().for_each(|(member, _)| leave(set, member.fd));
+        let ready =
+            open.into_iter().map(|(member, events)| (member, u32::from(events.cast_unsigned())));
+        let ready: Vec<_> = ready.filter(|(_, events)| *events != 0).collect();
+        if !ready.is_empty() || closed.is_empty() {
+            return Ok(ready);
+        }
+    }
+}
+
+/// A descriptor that was closed has left its set: nobody waits for it, as with epoll(7).
+fn leave(set: c_int, fd: c_int) {
+    let mut sets = sets();
+    let members = sets.as_mut().and_then(|sets| sets.get_mut(&set));
+    members.into_iter().for_each(|members| members.retain(|member| member.fd != fd));
 }
 
 /// EPOLLONESHOT: nothing more until EPOLL_CTL_MOD.
@@ -152,6 +169,27 @@ mod tests {
             assert_eq!(repoll_ctl(-1, libc::EPOLL_CTL_ADD, fd, &raw mut event), -1);
             assert_eq!(repoll_ctl(set, libc::EPOLL_CTL_ADD, fd, std::ptr::null_mut()), -1);
             libc::close(fd);
+            libc::close(set);
+        }
+    }
+
+    #[test]
+    fn a_descriptor_that_was_closed_is_not_waited_for() {
+        let set = repoll_create(libc::EPOLL_CLOEXEC);
+        let mut event = epoll_event { events: libc::EPOLLIN as u32, u64: 7 };
+        let mut out = [epoll_event { events: 0, u64: 0 }; 4];
+        // SAFETY: descriptors of this test, an event, and room for four.
+        unsafe {
+            let other = libc::eventfd(0, 0);
+            // A number that no other test gets meanwhile.
+            let fd = libc::fcntl(other, libc::F_DUPFD, 700);
+            assert_eq!(repoll_ctl(set, libc::EPOLL_CTL_ADD, fd, &raw mut event), 0);
+            libc::close(fd);
+            let begin = std::time::Instant::now();
+            assert_eq!(repoll_wait(set, out.as_mut_ptr(), 4, 100), 0);
+            assert!(begin.elapsed() >= std::time::Duration::from_millis(100), "it came back early");
+            assert_eq!(repoll_ctl(set, libc::EPOLL_CTL_DEL, fd, &raw mut event), -1, "it has left");
+            libc::close(other);
             libc::close(set);
         }
     }
