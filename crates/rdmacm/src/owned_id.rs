@@ -31,6 +31,7 @@ use crate::id::id_of;
 use crate::listen::rdma_listen;
 use crate::migrate::migrate;
 use crate::resolve::{rdma_resolve_addr, rdma_resolve_route};
+use crate::set_option::set_only_family;
 use crate::sockaddr;
 use crate::wait::done;
 
@@ -119,6 +120,16 @@ impl OwnedId {
         let _one_call = self.lock();
         // SAFETY: the id lives as long as this.
         unsafe { bind_to_device(self.id, address) }
+    }
+
+    /// RDMA_OPTION_ID_AFONLY: bound to any address of IPv6, it does not stand for those of IPv4.
+    ///
+    /// # Errors
+    /// EINVAL: it listens, or has a peer.
+    pub fn set_only_family(&self, only: bool) -> Result<(), Errno> {
+        let _one_call = self.lock();
+        // SAFETY: the id lives as long as this.
+        set_only_family(unsafe { id_of(self.id)? }, only)
     }
 
     /// `rdma_listen`.

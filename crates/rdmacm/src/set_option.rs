@@ -127,7 +127,7 @@ fn set_reuse(id: *mut rdma_cm_id, inner: &Id, reuse: bool) -> Result<(), Errno> 
 }
 
 /// It decides whose calls a listener takes, so it comes before the id listens or calls.
-fn set_only_family(inner: &Id, only: bool) -> Result<(), Errno> {
+pub(crate) fn set_only_family(inner: &Id, only: bool) -> Result<(), Errno> {
     let mut state = inner.state();
     if !state.listens.is_empty() || state.peer.is_some() {
         return Err(INVALID);

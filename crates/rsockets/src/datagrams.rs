@@ -69,6 +69,11 @@ impl Datagrams {
         Ok(())
     }
 
+    /// An address of IPv6 that stands for any does not stand for those of IPv4.
+    pub fn set_only_family(&self, only: bool) -> Result<(), Errno> {
+        Ok(SockRef::from(&self.udp).set_only_v6(only)?)
+    }
+
     /// Sends to this peer, and takes no datagrams of others.
     pub fn connect(&mut self, peer: SocketAddr) -> Result<(), Errno> {
         self.port_to(peer.ip())?;

@@ -5,7 +5,7 @@ use std::sync::atomic::Ordering;
 use libc::{c_int, c_long};
 use uroce_ibverbs::errno::{Errno, NOT_SUPPORTED};
 
-use crate::fd_table::Handle;
+use crate::fd_table::{Handle, Known};
 
 impl Handle {
     /// Sets an option whose value is an int. Sizes count for connections that are made later.
@@ -13,9 +13,20 @@ impl Handle {
     /// # Errors
     /// ENOPROTOOPT: there is no such option; EINVAL: not with this value.
     pub fn set_option(&self, level: c_int, name: c_int, value: c_int) -> Result<(), Errno> {
+        if (level, name) == (libc::IPPROTO_IPV6, libc::IPV6_V6ONLY) {
+            self.set_only_family(value != 0)?;
+        }
         let mut done = Ok(());
         self.any().with_options(&mut |options| done = options.set(level, name, value));
         done
+    }
+
+    /// A server may have a socket of each family on one port.
+    fn set_only_family(&self, only: bool) -> Result<(), Errno> {
+        match &self.0 {
+            Known::Stream(socket) => socket.state_as_it_was().id.set_only_family(only),
+            Known::Datagram(socket) => socket.state_as_it_was().set_only_family(only),
+        }
     }
 
     /// The value of an option that is an int.

@@ -212,6 +212,19 @@ fn a_port_has_one_listener() {
 }
 
 #[test]
+fn a_socket_of_ipv6_only_leaves_its_port_to_ipv4() {
+    for kind in [libc::SOCK_STREAM, libc::SOCK_DGRAM] {
+        let (v4, v6) = (new(kind), socket(libc::AF_INET6, kind, 0).expect("a descriptor"));
+        let only = |value| handle(v6).set_option(libc::IPPROTO_IPV6, libc::IPV6_V6ONLY, value);
+        assert_eq!(only(1), Ok(()));
+        handle(v6).bind(at("[::]:0")).expect("a free port");
+        let port = handle(v6).local().expect("it is bound").port();
+        assert_eq!(handle(v4).bind(at(&format!("0.0.0.0:{port}"))), Ok(()), "{kind}");
+        assert_eq!((close(v4), close(v6)), (Ok(()), Ok(())));
+    }
+}
+
+#[test]
 fn an_accepted_connection_that_gets_no_descriptor_ends() {
     let (listener, caller) = (new(libc::SOCK_STREAM), new(libc::SOCK_STREAM | libc::SOCK_NONBLOCK));
     handle(listener).bind(at("127.48.97.22:0")).expect("a free port");
