@@ -151,6 +151,11 @@ impl CmChannel {
         self.0.read(|_| ())
     }
 
+    /// The next event if one waits, for a caller that has slept in read(2) of the descriptor, and taken nothing else from it.
+    pub fn event_after_read(&self) -> Option<CmEvent> {
+        self.0.pop_after_read(|_| ())
+    }
+
     /// Sleeps until an event waits, or the time is over; takes none.
     ///
     /// # Errors

@@ -60,6 +60,12 @@ impl CompChannel {
         self.0.read(note)
     }
 
+    /// The next event if one waits, for a caller that has slept in read(2) of the descriptor, and taken nothing else from
+    /// it. For `note` see [`read_event`](Self::read_event).
+    pub fn event_after_read(&self, note: impl FnOnce(&CqEvent)) -> Option<CqEvent> {
+        self.0.pop_after_read(note)
+    }
+
     /// The next event if one waits. Never sleeps.
     pub fn try_event(&self) -> Option<CqEvent> {
         self.0.pop()

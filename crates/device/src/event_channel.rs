@@ -87,6 +87,12 @@ impl EventChannel {
     pub fn read_event(&self, note: impl FnMut(&OwnedEvent)) -> io::Result<OwnedEvent> {
         self.0.read(note)
     }
+
+    /// The next event if one waits, for a caller that has slept in read(2) of the descriptor, and taken nothing else from
+    /// it. For `note` see [`read_event`](Self::read_event).
+    pub fn event_after_read(&self, note: impl FnOnce(&OwnedEvent)) -> Option<OwnedEvent> {
+        self.0.pop_after_read(note)
+    }
 }
 
 impl AsFd for EventChannel {

@@ -88,6 +88,16 @@ impl<T: PartialEq> EventList<T> {
         }
     }
 
+    /// The oldest event, if there is one, for a caller that has read the descriptor itself: there may be more, which others
+    /// sleep for. For `note` see [`pop_noted`](Self::pop_noted).
+    pub(crate) fn pop_after_read(&self, note: impl FnOnce(&T)) -> Option<T> {
+        let event = self.pop_noted(note)?;
+        if !self.lock().is_empty() {
+            self.fd.signal();
+        }
+        Some(event)
+    }
+
     /// Forgets the events for which `keep` says no (their object is gone).
     pub(crate) fn retain(&self, keep: impl FnMut(&T) -> bool) {
         let mut pending = self.lock();

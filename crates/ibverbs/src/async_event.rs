@@ -1,5 +1,7 @@
 //! Asynchronous events.
 
+use std::os::fd::{AsFd, AsRawFd};
+
 use libc::{c_int, c_void};
 use uroce_device::OwnedEvent;
 use uroce_device::transport::AsyncEvent;
@@ -12,13 +14,14 @@ use crate::abi::{
     ibv_srq,
 };
 use crate::arg::not_null;
+use crate::cancellation::{Found, until_found};
 use crate::context::ctx_of;
 use crate::cq::cq_of;
 use crate::errno::Errno;
 use crate::object::pointer_to;
 use crate::object_of;
 use crate::qp::qp_of;
-use crate::return_value::{minus_one, value};
+use crate::return_value::value;
 use crate::srq::srq_of;
 use crate::unacknowledged::Unacknowledged;
 
@@ -49,22 +52,26 @@ fn event_of(owned: &OwnedEvent) -> ibv_async_event {
 
 /// ibv_get_async_event(3).
 #[unsafe(no_mangle)]
-pub(crate) unsafe extern "C" fn ibv_get_async_event(
+pub(crate) unsafe extern "C-unwind" fn ibv_get_async_event(
     context: *mut ibv_context,
     event: *mut ibv_async_event,
 ) -> c_int {
-    minus_one(|| {
-        let (ctx, out) = (object_of!(ctx_of(context))?, not_null(event)?);
-        let owned = ctx.events.read_event(|owned| {
-            // SAFETY: a destroyed object leaves no event behind: as long as the list has this one, it is there.
-            if let Ok(Some(counter)) = unsafe { counter_of(&event_of(owned)) } {
-                counter.add();
-            }
-        })?;
-        // SAFETY: not null, and so room that the program has for the result.
-        unsafe { *out = event_of(&owned) };
-        Ok(())
-    })
+    // SAFETY: the arguments of a call from C; the descriptor of a context's events is an eventfd.
+    unsafe { until_found((context, event), look) }
+}
+
+fn look((context, event): (*mut ibv_context, *mut ibv_async_event)) -> Result<Found, Errno> {
+    let (ctx, out) = (object_of!(ctx_of(context))?, not_null(event)?);
+    let found = ctx.events.event_after_read(|owned| {
+        // SAFETY: a destroyed object leaves no event behind: as long as the list has this one, it is there.
+        if let Ok(Some(counter)) = unsafe { counter_of(&event_of(owned)) } {
+            counter.add();
+        }
+    });
+    let Some(owned) = found else { return Ok(Found::Sleep(ctx.events.as_fd().as_raw_fd())) };
+    // SAFETY: not null, and so room that the program has for the result.
+    unsafe { *out = event_of(&owned) };
+    Ok(Found::Event)
 }
 
 /// ibv_ack_async_event(3).

@@ -30,6 +30,7 @@ pub mod arg;
 mod argument_tests;
 mod async_event;
 mod buf;
+pub mod cancellation;
 pub mod channel;
 mod clock;
 mod comp_cntr;

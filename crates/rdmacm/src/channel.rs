@@ -8,6 +8,7 @@ use libc::c_int;
 use uroce_device::cm::CommId;
 use uroce_device::{CmChannel, CmEvent, CmEventKind};
 use uroce_ibverbs::arg::not_null;
+use uroce_ibverbs::cancellation::{Found, until_found};
 use uroce_ibverbs::descriptor::make_blocking;
 use uroce_ibverbs::errno::{Errno, INVALID};
 use uroce_ibverbs::object::{Object, warn_of_fork};
@@ -43,6 +44,11 @@ impl Channel {
 
     pub(crate) fn park(&self, event: *mut rdma_cm_event) {
         self.parked().0.push_back(event);
+    }
+
+    /// The next event if one waits, behind a sleep in read(2) of the descriptor.
+    fn next_after_read(&self) -> Result<*mut rdma_cm_event, Errno> {
+        self.take(|| self.events.event_after_read().ok_or(Errno(libc::EAGAIN)))
     }
 
     /// The next event; sleeps as read(2) of the descriptor does.
@@ -130,22 +136,31 @@ pub(crate) unsafe extern "C" fn rdma_destroy_event_channel(channel: *mut rdma_ev
     });
 }
 
+/// Where an event comes from, and where it goes.
+type Fetch = (*mut rdma_event_channel, *mut *mut rdma_cm_event);
+
 /// rdma_get_cm_event(3).
 #[unsafe(no_mangle)]
-pub(crate) unsafe extern "C" fn rdma_get_cm_event(
+pub(crate) unsafe extern "C-unwind" fn rdma_get_cm_event(
     channel: *mut rdma_event_channel,
     event: *mut *mut rdma_cm_event,
 ) -> c_int {
-    minus_one(|| {
-        let (inner, out) = (object_of!(channel_of(channel))?, not_null(event)?);
-        if ChannelObject::is_inherited(channel) && registry::is_of_parent() {
-            warn_of_fork();
-        }
-        let event = inner.next()?;
+    // SAFETY: the arguments of a call from C; the descriptor of a channel is an eventfd.
+    unsafe { until_found((channel, event), look) }
+}
+
+fn look((channel, event): Fetch) -> Result<Found, Errno> {
+    let (inner, out) = (object_of!(channel_of(channel))?, not_null(event)?);
+    if ChannelObject::is_inherited(channel) && registry::is_of_parent() {
+        warn_of_fork();
+    }
+    match inner.next_after_read() {
         // SAFETY: not null, and so room that the program has for the result.
-        unsafe { *out = event };
-        Ok(())
-    })
+        Ok(event) => unsafe { *out = event },
+        Err(Errno(libc::EAGAIN)) => return Ok(Found::Sleep(inner.events.as_fd().as_raw_fd())),
+        Err(errno) => return Err(errno),
+    }
+    Ok(Found::Event)
 }
 
 /// rdma_ack_cm_event(3).

@@ -376,3 +376,36 @@ fn v4_a_signal_ends_a_wait_for_events_of_connections() {
     // SAFETY: it is not used any more.
     unsafe { rdma_destroy_event_channel(channel) };
 }
+
+unsafe extern "C" {
+    fn pthread_cancel(thread: libc::pthread_t) -> c_int;
+}
+
+/// A thread of a C program: nothing in it has to be dropped.
+extern "C-unwind" fn fetches(channel: *mut libc::c_void) -> *mut libc::c_void {
+    let mut event = null_mut();
+    // SAFETY: a channel.
+    unsafe { rdma_get_cm_event(channel.cast(), &raw mut event) };
+    null_mut()
+}
+
+#[test]
+fn a_thread_that_waits_for_events_can_be_cancelled() {
+    type Start = extern "C" fn(*mut libc::c_void) -> *mut libc::c_void;
+    type Unwinds = extern "C-unwind" fn(*mut libc::c_void) -> *mut libc::c_void;
+    let channel = rdma_create_event_channel();
+    // SAFETY: a thread with its argument, which is joined; the two types of functions are called alike.
+    unsafe {
+        let (mut thread, mut result) = (0, null_mut());
+        let start = std::mem::transmute::<Unwinds, Start>(fetches);
+        assert_eq!(
+            libc::pthread_create(&raw mut thread, std::ptr::null(), start, channel.cast()),
+            0
+        );
+        std::thread::sleep(std::time::Duration::from_millis(50));
+        assert_eq!(pthread_cancel(thread), 0);
+        assert_eq!(libc::pthread_join(thread, &raw mut result), 0);
+        assert_eq!(result.addr(), usize::MAX, "PTHREAD_CANCELED");
+        rdma_destroy_event_channel(channel);
+    }
+}
