@@ -92,6 +92,11 @@ impl RecvQueue {
         Ok(())
     }
 
+    /// Bytes of the oldest work request.
+    pub(crate) fn front_length(&self) -> Option<u64> {
+        self.slots.front().map(|slot| slot.length)
+    }
+
     /// The oldest work request if it has one entry: its cookie and that entry.
     #[inline]
     pub(crate) fn front_of_one(&self) -> Option<(u64, &Sge)> {

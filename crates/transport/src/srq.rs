@@ -147,6 +147,11 @@ impl SharedReceiveQueue {
         self.queue.push(wr)
     }
 
+    /// Bytes of the oldest work request.
+    pub(crate) fn front_length(&self) -> Option<u64> {
+        self.queue.front_length()
+    }
+
     /// Takes the oldest work request, and raises the limit event when due (R90).
     pub(crate) fn take(&mut self, id: SrqId, wqe: &mut RecvWqe, events: &mut EventQueue) -> bool {
         if !self.queue.pop(wqe) {

@@ -101,6 +101,20 @@ fn r18_a_read_of_2_31_bytes_takes_half_the_psn_space() {
 }
 
 #[test]
+fn r18_r49_the_ack_behind_a_read_of_half_the_psn_space_waits_for_it() {
+    let mut pair = Pair::rc();
+    let region = Region::alloc(1 << 31).unwrap();
+    let (node, access) = (&mut pair.nodes[1], Access::REMOTE_READ);
+    let mr = node.mem.reg_mr(node.pd, region.clone(), region.addr(), access).unwrap();
+    let (va, rkey) = pair.target(0);
+    pair.give(&Forged::read(EPSN, region.addr(), mr.rkey, 1 << 31));
+    pair.give(&Forged::write(at(EPSN, 0x80_0000), va, rkey, b"behind"));
+    assert_eq!(pair.nodes[1].bytes(0, 6), b"behind");
+    let first = pair.next_answer().unwrap();
+    assert_eq!((first.name(), first.psn), ("RC_READ_RESPONSE_FIRST", EPSN));
+}
+
+#[test]
 fn b18_a33_r59_an_atomic_one_lap_of_psns_ago_is_not_mistaken_for_a_new_one() {
     let mut pair = Pair::rc();
     let region = Region::alloc(1 << 31).unwrap();

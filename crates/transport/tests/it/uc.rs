@@ -145,6 +145,20 @@ fn r116_a_message_that_is_dropped_gives_its_receive_back_to_the_srq() {
 }
 
 #[test]
+fn r116_a_write_behind_a_send_that_was_cut_short_leaves_the_receive_to_the_srq() {
+    // Its other packets were lost, or it ended there.
+    for psn in [EPSN + 1, EPSN + 2] {
+        let mut pair = one_shared_receive();
+        let (va, rkey) = pair.target(8192);
+        pair.give(&Forged::data(O::UC_SEND_FIRST, EPSN, &[1; 256]));
+        assert_eq!(waiting_receives(&pair), 0);
+        pair.give(&Forged::data(O::UC_WRITE_ONLY, psn, b"next").reth(va, rkey, 4));
+        assert_eq!(pair.nodes[1].bytes(8192, 4), b"next");
+        assert_eq!((waiting_receives(&pair), pair.received()), (1, vec![]));
+    }
+}
+
+#[test]
 fn r97_a_write_cut_short_does_not_complete() {
     let mut pair = uc();
     let (va, rkey) = pair.target(0);

@@ -141,6 +141,18 @@ fn r99_r116_b9_with_an_srq_the_long_datagram_uses_up_nothing() {
 }
 
 #[test]
+fn r90_b9_a_long_datagram_does_not_say_that_the_srq_runs_low() {
+    let srq = Some(SrqAttr { max_wr: 8, max_sge: 1, limit: 1 });
+    let mut pair = Pair::new(Setup { qp_type: QpType::Ud, srq, ..Setup::default() });
+    pair.post(1, 0, 64);
+    pair.give(&Forged::ud(QKEY, &[1; 25]));
+    assert_eq!((pair.dropped(DropReason::UdTooLong), pair.events()), (1, vec![]));
+    pair.give(&Forged::ud(QKEY, &[2; 24]));
+    let id = pair.nodes[1].qp.srq().unwrap();
+    assert_eq!(pair.events(), [AsyncEvent::SrqLimitReached(id)], "when it is used up");
+}
+
+#[test]
 fn r99_a34_up_to_the_port_mtu() {
     let mtu = Mtu::M4096.bytes();
     for (length, good) in [(0, true), (mtu, true), (mtu + 4, false), (2 * mtu, false)] {

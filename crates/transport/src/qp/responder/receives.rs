@@ -78,6 +78,15 @@ impl Receives {
         self.target = target;
     }
 
+    /// Bytes of the work request that [`take`](Self::take) would make available; `None` if none is posted.
+    pub(super) fn next_length(&self, cx: &Context<'_>) -> Option<u64> {
+        match self.target.srq {
+            _ if self.in_use => Some(self.current.length),
+            None => self.queue.front_length(),
+            Some(id) => cx.srqs.get(id)?.front_length(),
+        }
+    }
+
     /// Makes a receive work request available; false if none is posted.
     pub(super) fn take(&mut self, cx: &mut Context<'_>) -> bool {
         if self.in_use {

@@ -36,7 +36,10 @@ impl Responder {
             // A new message, whatever its PSN (R97): nothing tells a repetition from one that was
             // overtaken. It ends the one that was cut short; its receive is used again.
             self.drop_rest = false;
-            self.message = None;
+            if self.message.take().is_some() {
+                // The new one may be a WRITE, which would keep it from the others of a shared queue.
+                self.receives.give_back(cx);
+            }
         }
         self.expected = psn.add(1);
         if self.drop_rest {
@@ -105,15 +108,16 @@ impl Responder {
             cx.counters.drop(DropReason::UdTooLong);
             return;
         }
-        if !self.receives.take(cx) {
-            cx.counters.drop(DropReason::UdNoReceive);
+        let length = GRH_AREA + payload.len() as u64;
+        let room = self.receives.next_length(cx);
+        if room.is_some_and(|room| length > room) {
+            // B9: the datagram is dropped; the receive stays for the next one, of whichever queue pair. It was never taken, so
+            // that a shared queue does not say that it runs low (R90).
+            cx.counters.drop(DropReason::UdTooLong);
             return;
         }
-        let length = GRH_AREA + payload.len() as u64;
-        if length > self.receives.current().length {
-            // B9: the datagram is dropped; the receive serves the next one, of whichever queue pair.
-            self.receives.give_back(cx);
-            cx.counters.drop(DropReason::UdTooLong);
+        if !self.receives.take(cx) {
+            cx.counters.drop(DropReason::UdNoReceive);
             return;
         }
         let grh = ud_grh_area(
