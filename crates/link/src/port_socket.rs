@@ -53,6 +53,8 @@ impl PortSocket {
             .map_err(failed("opening a UDP socket"))?;
         keep_from_children(&socket);
         bpf::drop_everything(&socket).map_err(failed("a socket filter"))?;
+        believe_no_path_mtu(&socket, local.is_ipv4()).map_err(failed("a socket option"))?;
+
         if traffic == StackTraffic::Copies {
             make_copies_cheap(&socket, local.is_ipv4());
         }
@@ -110,6 +112,16 @@ fn make_copies_cheap(socket: &Socket, ipv4: bool) {
 }
 
 const OPTIONS_V4: &[(libc::c_int, libc::c_int)] = &[(libc::SOL_UDP, libc::UDP_GRO)];
+
+/// The kernel believes no ICMP message about the path MTU that names our port: anybody can forge one, and routes would
+/// have that MTU for ten minutes.
+fn believe_no_path_mtu(socket: &Socket, ipv4: bool) -> io::Result<()> {
+    let (level, name, value) = match ipv4 {
+        true => (libc::IPPROTO_IP, libc::IP_MTU_DISCOVER, libc::IP_PMTUDISC_INTERFACE),
+        false => (libc::IPPROTO_IPV6, libc::IPV6_MTU_DISCOVER, libc::IPV6_PMTUDISC_INTERFACE),
+    };
+    option::set(socket, level, name, value)
+}
 
 /// Without the last one the kernel logs and drops packets with UDP checksum 0 before it looks for a
 /// socket.

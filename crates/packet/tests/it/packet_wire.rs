@@ -1,7 +1,7 @@
 //! What the AF_PACKET datapath puts on the wire and takes from it, between network namespaces.
 
 use std::io::Read;
-use std::net::SocketAddr;
+use std::net::{IpAddr, SocketAddr};
 use std::time::{Duration, Instant};
 
 use etherparse::{NetSlice, SlicedPacket, TransportSlice};
@@ -334,4 +334,36 @@ fn a_foreign_address_is_refused() {
         let bind = matches!(error, PacketError::Bind(_));
         assert!(bind && error.to_string().contains("--address"), "{error}");
     }
+}
+
+/// What a router says to `own` when a packet to `peer` is too long for the next link, as anybody can say it. It names
+/// our port as the source: the kernel believes what concerns a socket of its own.
+fn too_big(own: SocketAddr, peer: SocketAddr) -> Vec<u8> {
+    let (IpAddr::V4(from), IpAddr::V4(to)) = (own.ip(), peer.ip()) else { panic!("IPv4") };
+    let ports = [own.port(), peer.port(), 1408, 0].into_iter().flat_map(u16::to_be_bytes);
+    let head = [0x45, 0, 5, 0x94, 0, 0, 0x40, 0, 64, 17, 0, 0];
+    let mut message = vec![3, 4, 0, 0, 0, 0, 0x02, 0x28];
+    message.extend(head.into_iter().chain(from.octets()).chain(to.octets()).chain(ports));
+    let words = message.chunks_exact(2).map(|pair| u32::from(pair[0]) << 8 | u32::from(pair[1]));
+    let sum: u32 = words.sum();
+    let checksum = !(((sum & 0xffff) + (sum >> 16)) as u16);
+    message[2..4].copy_from_slice(&checksum.to_be_bytes());
+    message
+}
+
+#[test]
+fn a28_a_forged_message_about_the_path_mtu_costs_no_packet() {
+    let Some(wire) = Wire::new(1500) else { return };
+    let (own, peer) = (addr(V4[0]), addr(V4[1]));
+    let mut a = open(&wire.a, V4[0]);
+    wire.b.run(move || {
+        let forger =
+            Socket::new(Domain::IPV4, Type::RAW, Some(Protocol::ICMPV4)).expect("permitted");
+        forger.send_to(&too_big(own, peer), &own.into()).expect("sent");
+    });
+    std::thread::sleep(Duration::from_millis(100));
+    let route = route(&mut a, peer);
+    put(&mut a, &route, 1, 1400);
+    let flush = a.flush().expect("flush");
+    assert_eq!((flush.sent, flush.dropped), (1, 0), "{:?}", a.last_problem());
 }

@@ -14,7 +14,7 @@ use crate::sys::udp::DEFAULT_HOP_LIMIT;
 
 /// A UDP socket for the IP version of `local`, set up for sending, not yet bound.
 ///
-/// Unconnected and with path MTU discovery on, so that the IPv4 identification is the index of the
+/// Unconnected and with don't-fragment set, so that the IPv4 identification is the index of the
 /// packet in its GSO batch (checked by `tests/it/udp_wire.rs`). Without `offload` the UDP checksum is
 /// 0, as RoCEv2 hardware sends; the kernel's segmentation insists on a checksum.
 pub(crate) fn open(local: &SocketAddr, offload: bool) -> io::Result<Socket> {
@@ -118,8 +118,11 @@ fn interface_v4(local: Ipv4Addr, link: Link) -> InterfaceIndexOrAddress {
 }
 
 /// Options without which the packets would be wrong: level, name, value.
+///
+/// PROBE sets don't-fragment as DO does, but does not believe what ICMP messages say of the path. Anybody can forge
+/// such a message, and for ten minutes no full packet to the peer would leave.
 const MUST_V4: &[(c_int, c_int, c_int)] = &[
-    (libc::IPPROTO_IP, libc::IP_MTU_DISCOVER, libc::IP_PMTUDISC_DO),
+    (libc::IPPROTO_IP, libc::IP_MTU_DISCOVER, libc::IP_PMTUDISC_PROBE),
     (libc::IPPROTO_IP, libc::IP_TTL, DEFAULT_HOP_LIMIT as c_int),
 ];
 
@@ -133,7 +136,7 @@ const MAY_V4: &[(c_int, c_int, c_int)] = &[
 /// As [`MUST_V4`].
 const MUST_V6: &[(c_int, c_int, c_int)] = &[
     (libc::IPPROTO_IPV6, libc::IPV6_V6ONLY, 1),
-    (libc::IPPROTO_IPV6, libc::IPV6_MTU_DISCOVER, libc::IPV6_PMTUDISC_DO),
+    (libc::IPPROTO_IPV6, libc::IPV6_MTU_DISCOVER, libc::IPV6_PMTUDISC_PROBE),
     (libc::IPPROTO_IPV6, libc::IPV6_UNICAST_HOPS, DEFAULT_HOP_LIMIT as c_int),
 ];
 
