@@ -211,7 +211,10 @@ impl Datapath for PacketDatapath {
     }
 
     fn waiter(&self) -> io::Result<OwnedFd> {
-        self.receiver.waiter()
+        let waiter = self.receiver.waiter()?;
+        // It is the socket once more.
+        keep_from_children(&waiter);
+        Ok(waiter)
     }
 
     fn join(&mut self, group: IpAddr) -> io::Result<()> {

@@ -5,6 +5,7 @@ use std::net::IpAddr;
 use std::os::fd::{AsFd, AsRawFd, BorrowedFd, OwnedFd};
 
 use rustix::io::Errno;
+use uroce_host::fork;
 
 use crate::error::XdpError;
 use crate::program::{Filter, key_of, redirect};
@@ -20,7 +21,25 @@ pub(crate) struct Steering {
     program: OwnedFd,
     sockets: Map<u32, u32>,
     addresses: Map<[u8; 16], u32>,
-    link: Option<OwnedFd>,
+    link: Option<ProgramLink>,
+}
+
+/// What attaches the program to the interface, as long as any process has it open. A child gets something dead in its
+/// place: it would keep the interface from everybody else.
+#[derive(Debug)]
+struct ProgramLink(OwnedFd);
+
+impl ProgramLink {
+    fn new(link: OwnedFd) -> Self {
+        fork::keep_descriptor_from_children(link.as_fd());
+        Self(link)
+    }
+}
+
+impl Drop for ProgramLink {
+    fn drop(&mut self) {
+        fork::forget(self.0.as_fd());
+    }
 }
 
 /// What decides which packets come to us.
@@ -75,7 +94,7 @@ impl Steering {
 
     /// Starts to take packets from the interface.
     pub(crate) fn attach(&mut self, interface: u32, hook: Hook) -> io::Result<()> {
-        self.link = Some(bpf::attach(self.program.as_fd(), interface, hook)?);
+        self.link = Some(ProgramLink::new(bpf::attach(self.program.as_fd(), interface, hook)?));
         Ok(())
     }
 }

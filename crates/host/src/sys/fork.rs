@@ -18,11 +18,14 @@ static GENERATION: AtomicU32 = AtomicU32::new(0);
 /// Descriptors with larger numbers are left to the child.
 const MOST: usize = 1 << 16;
 
-/// What is known of a descriptor, by its number: 0, [`EVENT`], or the inode of a socket.
+/// What is known of a descriptor, by its number: 0, [`EVENT`], [`OTHER`], or the inode of a socket.
 static KNOWN: [AtomicU64; MOST] = [const { AtomicU64::new(0) }; MOST];
 
 /// An eventfd, which has no inode of its own: it is forgotten before it is closed.
 const EVENT: u64 = u64::MAX;
+
+/// Something else without an inode of its own: it is forgotten before it is closed.
+const OTHER: u64 = u64::MAX - 1;
 
 /// One more than the largest number that was ever known.
 static END: AtomicI32 = AtomicI32::new(0);
@@ -61,6 +64,18 @@ pub fn part_event_from_children(event: BorrowedFd<'_>) {
     know(event, EVENT);
 }
 
+/// A child gets something dead in the place of this descriptor, whatever it is. [`forget`] must be called before it is
+/// closed.
+pub fn keep_descriptor_from_children(descriptor: BorrowedFd<'_>) {
+    watch();
+    know(descriptor, OTHER);
+}
+
+/// Undoes [`keep_descriptor_from_children`].
+pub fn forget(descriptor: BorrowedFd<'_>) {
+    know(descriptor, 0);
+}
+
 /// Undoes [`part_event_from_children`].
 pub fn forget_event(event: BorrowedFd<'_>) {
     know(event, 0);
@@ -95,7 +110,7 @@ extern "C" fn in_child() {
             0 => {}
             EVENT => part_event(number),
             // A number that was closed may be anything now.
-            inode if inode_of(number) != Some(inode) => {}
+            inode if inode != OTHER && inode_of(number) != Some(inode) => {}
             _ => {
                 replace(number, dead);
                 known.store(0, Ordering::Relaxed);

@@ -2,6 +2,7 @@
 
 use std::io;
 use std::net::{IpAddr, SocketAddr};
+use std::time::{Duration, Instant};
 
 use uroce_datapath::Datapath;
 use uroce_packet::{PacketConfig, PacketDatapath};
@@ -51,4 +52,35 @@ fn what_is_no_group_of_the_ip_version_is_refused() {
         let error = path.join(address.parse().expect("address")).expect_err("no group");
         assert_eq!(error.kind(), io::ErrorKind::InvalidInput, "{address}: {error}");
     }
+}
+
+/// It would be given a copy of every packet, and read none.
+#[test]
+fn v6_a_child_that_lives_on_keeps_no_packet_socket_open() {
+    let Some(wire) = Wire::new(1500) else { return };
+    let path = open(&wire.a, "10.77.0.1");
+    let waiter = path.waiter().expect("a descriptor");
+    // SAFETY: the child calls nothing but pause(2), which it may.
+    let child = unsafe { libc::fork() };
+    if child == 0 {
+        loop {
+            // SAFETY: it takes no arguments.
+            unsafe { libc::pause() };
+        }
+    }
+    drop((path, waiter));
+    let list = || std::fs::read_to_string("/proc/thread-self/net/packet").expect("shown");
+    let sockets = || wire.a.run(list);
+    // A command that another test starts has copies of all descriptors for a moment.
+    let end = Instant::now() + Duration::from_secs(2);
+    while sockets().lines().count() > 1 && Instant::now() < end {
+        std::thread::sleep(Duration::from_millis(10));
+    }
+    let left = sockets();
+    // SAFETY: a child of ours, which nobody has waited for.
+    unsafe {
+        libc::kill(child, libc::SIGKILL);
+        libc::waitpid(child, std::ptr::null_mut(), 0);
+    }
+    assert_eq!(left.lines().count(), 1, "{left}");
 }

@@ -4,13 +4,18 @@ use std::io;
 use std::os::fd::BorrowedFd;
 use std::ptr::NonNull;
 
-use rustix::mm::{MapFlags, ProtFlags, mmap, mmap_anonymous, munmap};
+use rustix::mm::{Advice, MapFlags, ProtFlags, madvise, mmap, mmap_anonymous, munmap};
+use uroce_host::fork;
 
 /// A mapping, unmapped on drop. It never hands out references by itself.
+///
+/// A child process does not get it: a mapping of a ring keeps the socket open, and with it the queue of the interface.
 #[derive(Debug)]
 pub(crate) struct Area {
     start: NonNull<u8>,
     len: usize,
+    /// The process that has it ([`fork::generation`]).
+    generation: u32,
 }
 
 // SAFETY: the mapping belongs to the process, not to a thread; in this process it is reached
@@ -38,8 +43,11 @@ impl Area {
     }
 
     fn new(start: *mut u8, len: usize) -> io::Result<Self> {
-        let start = NonNull::new(start).ok_or_else(|| io::Error::from(io::ErrorKind::OutOfMemory));
-        start.map(|start| Self { start, len })
+        let start = NonNull::new(start).ok_or(io::ErrorKind::OutOfMemory)?;
+        let area = Self { start, len, generation: fork::generation() };
+        // SAFETY: our own mapping, which stays as it is in this process.
+        unsafe { madvise(start.as_ptr().cast(), len, Advice::LinuxDontFork)? };
+        Ok(area)
     }
 
     /// Where it begins.
@@ -93,6 +101,10 @@ impl Area {
 
 impl Drop for Area {
     fn drop(&mut self) {
+        if self.generation != fork::generation() {
+            // In a child nothing of it is there, and the place may be somebody else's.
+            return;
+        }
         // SAFETY: `start` and `len` are those of our own mapping, and no slice of it is left.
         let result = unsafe { munmap(self.start.as_ptr().cast(), self.len) };
         debug_assert!(result.is_ok(), "munmap of our own mapping");

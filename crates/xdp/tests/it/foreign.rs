@@ -129,6 +129,37 @@ fn the_program_is_gone_after_drop() {
     }
 }
 
+/// A daemon that a program has left behind, say.
+#[test]
+fn v6_the_interface_is_free_again_although_a_child_lives_on() {
+    if lab::cannot_run() {
+        return;
+    }
+    for mode in MODES {
+        let lab = Lab::new();
+        let ours = lab.open(0, lab::v4(0), mode);
+        // SAFETY: the child calls nothing but pause(2), which it may.
+        let child = unsafe { libc::fork() };
+        if child == 0 {
+            loop {
+                // SAFETY: it takes no arguments.
+                unsafe { libc::pause() };
+            }
+        }
+        drop(ours);
+        let gone = lab.loses_program(0);
+        let config = XdpConfig { mode, ..XdpConfig::new((lab::v4(0), 4791).into()) };
+        let again = lab.try_open(0, config).map(drop);
+        // SAFETY: a child of ours, which nobody has waited for.
+        unsafe {
+            libc::kill(child, libc::SIGKILL);
+            libc::waitpid(child, std::ptr::null_mut(), 0);
+        }
+        assert!(gone, "{}", mode.name());
+        again.expect("everything can be taken again");
+    }
+}
+
 /// Set in the child of the test below: the namespace and the mode.
 const HOLD: &str = "UROCE_XDP_HOLD";
 
