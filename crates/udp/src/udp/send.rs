@@ -11,7 +11,7 @@ use uroce_datapath::{Burst, DatapathStats, Flush, GsoBatch, Route};
 use uroce_host::address::{self, NAME, Name};
 use uroce_host::interface::scoped;
 
-use self::refusal::{Problem, Verdict};
+use self::refusal::{Problem, Verdict, is_of_offload};
 use super::source_ports::SourcePorts;
 use crate::sys::udp::{
     CONTROL, Control, MAX_BATCH, Message, encode_control, encode_segment, send_many,
@@ -154,7 +154,9 @@ impl Sender {
                 stats.soft_errors += 1;
                 return Ok(Next::SecondTry);
             }
-            Verdict::Soft | Verdict::Drop if self.is_several() => return Ok(Next::HeadAlone),
+            Verdict::Soft | Verdict::Drop if self.is_several() && is_of_offload(errno) => {
+                return Ok(Next::HeadAlone);
+            }
             Verdict::Soft | Verdict::Drop => flush.dropped += self.give_up(errno, stats),
             Verdict::Broken => return Err(errno.into()),
         }

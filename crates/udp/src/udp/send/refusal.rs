@@ -46,6 +46,15 @@ impl fmt::Display for Problem {
     }
 }
 
+/// Whether a batch may have been refused because it was to be cut. A firewall or a route that refuses it says nothing
+/// about that: it may let the next one pass.
+pub(super) fn is_of_offload(errno: Errno) -> bool {
+    matches!(
+        errno,
+        Errno::INVAL | Errno::IO | Errno::OPNOTSUPP | Errno::NOPROTOOPT | Errno::MSGSIZE
+    )
+}
+
 /// What to do after the kernel refused the first of some packets.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub(super) enum Verdict {

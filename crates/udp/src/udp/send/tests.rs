@@ -162,3 +162,28 @@ fn a_train_of_packets_above_the_path_mtu_is_dropped_whole_and_explained() {
     let text = sender.problem.expect("a reason").to_string();
     assert!(text.contains("MTU of the path"), "{text}");
 }
+
+/// A firewall with a limit, a full table of connections, a route that is away for a moment.
+#[test]
+fn a_refusal_that_passes_does_not_end_segmentation() {
+    for errno in [Errno::PERM, Errno::NETUNREACH] {
+        let mut sender = batches();
+        let mut stats = DatapathStats::default();
+        let mut refusals = [errno].into_iter();
+        let flush = sender.flush_to(&mut stats, &mut |_, _| match refusals.next() {
+            Some(errno) => Err(errno.into()),
+            None => Ok(1),
+        });
+        assert_eq!(flush.expect("flush"), Flush { sent: 4, dropped: 4, blocked: false });
+        let text = sender.problem.expect("a reason").to_string();
+        assert!(!text.contains("one by one"), "{text}");
+        (0..8).for_each(|n| commit(&mut sender, n));
+        let mut lengths = vec![];
+        let flush = sender.flush_to(&mut stats, &mut |_, messages| {
+            lengths.extend(messages.map(|message| message.payload.len()));
+            Ok(1)
+        });
+        assert_eq!(flush.expect("flush").sent, 8);
+        assert_eq!(lengths, [400, 400], "{errno}: in batches");
+    }
+}
