@@ -171,17 +171,27 @@ pub(crate) struct RingReceiver {
     released: u32,
     /// The sender's index, as it was last read.
     sent: u32,
+    /// Nothing comes any more but what was there.
+    ended: bool,
 }
 
 impl RingReceiver {
     pub(crate) fn new(place: RingPlace) -> Self {
-        Self { place, next: 0, released: 0, sent: 0 }
+        Self { place, next: 0, released: 0, sent: 0, ended: false }
+    }
+
+    /// The sender has gone: what it has sent is still received, and nothing that it writes from now on.
+    pub(crate) fn end(&mut self, memory: &SharedMemory) {
+        if !self.ended {
+            self.sent = memory.load(self.place.sent);
+            self.ended = true;
+        }
     }
 
     /// True if nothing is there.
     #[inline]
     pub(crate) fn is_empty(&self, memory: &SharedMemory) -> bool {
-        self.sent == self.next && memory.load(self.place.sent) == self.next
+        self.sent == self.next && (self.ended || memory.load(self.place.sent) == self.next)
     }
 
     /// The head of the next packet, whose payload [`take`](Self::take) copies.
@@ -189,7 +199,7 @@ impl RingReceiver {
     pub(crate) fn next(&mut self, memory: &SharedMemory) -> Result<Option<HeadBytes>, BadRing> {
         // A pad, and what is behind it.
         for _ in 0..2 {
-            if self.sent == self.next {
+            if self.sent == self.next && !self.ended {
                 self.sent = memory.load(self.place.sent);
             }
             let there = self.sent.wrapping_sub(self.next);

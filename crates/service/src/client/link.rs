@@ -64,8 +64,10 @@ impl PeerLink {
         })
     }
 
-    /// The link has ended: what the other end had sent is still read.
+    /// The link has ended: what the other end had sent is still read. It may keep the memory and go on writing, while
+    /// its slot is somebody else's.
     pub(super) fn end(&mut self) {
+        self.arrived.end(&self.memory);
         self.socket = None;
     }
 

@@ -18,6 +18,11 @@ impl ServedDatapath {
     pub(crate) fn link_counts(&self) -> (usize, usize) {
         self.links.counts()
     }
+
+    /// How many links it has, with those that have ended.
+    pub(crate) fn links_held(&self) -> usize {
+        self.links.held()
+    }
 }
 
 impl ServedDatapath {

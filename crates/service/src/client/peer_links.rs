@@ -93,6 +93,11 @@ impl PeerLinks {
 
 #[cfg(test)]
 impl PeerLinks {
+    /// How many links there are, with those that have ended.
+    pub(super) fn held(&self) -> usize {
+        self.list.len()
+    }
+
     /// How many links this client sends over, and receives from.
     pub(super) fn counts(&self) -> (usize, usize) {
         let sends = self.by_slot.iter().filter(|place| **place != NONE).count();

@@ -85,8 +85,20 @@ impl Clients {
     pub(super) fn unlink(&mut self, by: Slot, number: u32) {
         let Some((link, end)) = self.links.find(number, by) else { return };
         link.is_broken = true;
-        let to = link.ends[1 - end];
-        self.tell_unlinked(to, number);
+        let (ends, switched) = (link.ends, link.switched);
+        self.tell_unlinked(ends[1 - end], number);
+        for end in [0, 1] {
+            self.mark_end(ends[1 - end], number, switched[end]);
+        }
+    }
+
+    /// No mark of the other end of a link comes any more. Without one what is in the link would be kept for ever.
+    fn mark_end(&mut self, slot: Slot, number: u32, has_mark: bool) {
+        if let Some(client) = self.get(slot).filter(|_| !has_mark) {
+            let is_written = client.mark(number);
+            client.publish();
+            self.has_marks |= !is_written;
+        }
     }
 
     /// Forgets the links of a client that has left, whose slot another one may get.
@@ -95,11 +107,14 @@ impl Clients {
         self.links.list.retain(|link| {
             let Some(end) = link.ends.iter().position(|end| *end == slot) else { return true };
             if !link.is_broken {
-                ended.push((link.ends[1 - end], link.number));
+                ended.push((link.ends[1 - end], link.number, link.switched[end]));
             }
             false
         });
-        ended.into_iter().for_each(|(peer, number)| self.tell_unlinked(peer, number));
+        for (peer, number, has_mark) in ended {
+            self.tell_unlinked(peer, number);
+            self.mark_end(peer, number, has_mark);
+        }
         for n in 0..self.slots.len() {
             let other = self.slots[n];
             if let Some(client) = self.get(other) {

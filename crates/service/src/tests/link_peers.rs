@@ -296,3 +296,54 @@ fn two_clients_whose_link_was_ended_get_no_other_one() {
     hostile.tell_service(&head(HERE, own.len()), &own);
     assert_eq!(receive(&mut victim, 1), [own]);
 }
+
+/// It keeps the memory of the link, and its slot may be another client's by then.
+#[test]
+fn a31_a_client_that_has_left_is_not_heard_any_more() {
+    const SENT: usize = 300;
+    let running = Running::start();
+    let mut victim = running.client();
+    let mut hostile = Hostile::new(&running, &mut victim);
+    hostile.switch();
+    wait_until("the link is open", || {
+        receive_within(&mut victim, 1, Duration::from_micros(50));
+        victim.link_counts() == (1, 1)
+    });
+    let bytes = numbered(RC_SEND, slot(&mut victim).qpn(1), 7, 30);
+    (0..SENT).for_each(|_| hostile.send(&head(HERE, bytes.len()), &bytes));
+    let Hostile { client, memory, mut sent, .. } = hostile;
+    drop(client);
+    wait_until("the link has ended", || {
+        assert_eq!(victim.recv(0, &mut |_| ()).expect("connected"), 0);
+        victim.link_counts().0 == 0
+    });
+    for _ in 0..SENT {
+        assert!(sent.push(&memory, &head(HERE, bytes.len()), &bytes));
+        sent.publish(&memory);
+    }
+    let got = receive_within(&mut victim, 2 * SENT, Duration::from_millis(300));
+    assert_eq!(got.len(), SENT, "what it had sent before it left");
+    assert_eq!(victim.links_held(), 0);
+}
+
+/// Neither in one way of leaving nor in the other.
+#[test]
+fn a31_what_is_in_links_that_were_never_opened_is_not_kept_for_ever() {
+    let running = Running::start();
+    let mut victim = running.client();
+    for leaves in [true, false, true] {
+        let mut hostile = Hostile::new(&running, &mut victim);
+        let bytes = numbered(RC_SEND, slot(&mut victim).qpn(1), 7, 30);
+        hostile.send(&head(HERE, bytes.len()), &bytes);
+        if leaves {
+            drop(hostile);
+        } else {
+            let message = ClientMessage::Unlink(hostile.end.number).encode();
+            hostile.client.control.send(&message).expect("sent");
+        }
+        wait_until("the link is forgotten", || {
+            receive_within(&mut victim, 1, Duration::from_micros(50));
+            victim.links_held() == 0
+        });
+    }
+}
