@@ -2,6 +2,7 @@
 
 use std::collections::HashMap;
 use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
+use std::time::Instant;
 
 use uroce_wire::{Qpn, Slot};
 
@@ -9,7 +10,12 @@ use super::membership::{Membership, MembershipCache, Set, engines};
 use super::sender::Sender;
 use crate::DatapathStats;
 use crate::packet::RxPacket;
+use crate::rate_limit::RateLimit;
 use crate::shared_port::{GsiTarget, RedirectTarget};
+
+/// Limit on packets for all engines, per source and in all, each tenth of a second: what one packet costs is multiplied
+/// by the number of engines (ADR 12).
+const TO_EVERYONE: (u16, u16) = (2, 5);
 
 /// State shared by the engines beside their channels: used for requests to services and for groups
 /// only.
@@ -39,6 +45,7 @@ pub(super) struct Demux {
     count: usize,
     pub(super) shared: Arc<Shared>,
     members: MembershipCache,
+    to_everyone: RateLimit,
     pub(super) sender: Sender,
     /// Packets redirected or dropped.
     pub(super) redirected: DatapathStats,
@@ -49,7 +56,8 @@ pub(super) struct Demux {
 impl Demux {
     pub(super) fn new(own: usize, count: usize, shared: Arc<Shared>, sender: Sender) -> Self {
         let (members, redirected) = (MembershipCache::default(), DatapathStats::default());
-        Self { own, count, shared, members, sender, redirected, without_member: 0 }
+        let to_everyone = RateLimit::new(TO_EVERYONE.0, TO_EVERYONE.1);
+        Self { own, count, shared, members, to_everyone, sender, redirected, without_member: 0 }
     }
 
     /// Redirects the packet to the engines that it is for. `false`: it is for this engine, perhaps
@@ -88,6 +96,7 @@ impl Demux {
             RedirectTarget::Service(service) => {
                 1 << *self.shared.services().get(&service).unwrap_or(&self.own)
             }
+            RedirectTarget::Everyone if !self.to_everyone.take(Instant::now(), rx.src.ip()) => own,
             RedirectTarget::Everyone => Set::MAX >> (Set::BITS as usize - self.count),
         }
     }

@@ -210,3 +210,19 @@ fn what_is_for_an_engine_that_has_ended_is_dropped_and_counted() {
     let stats = engines[0].stats();
     assert_eq!((stats.rx_unforwarded, stats.rx_forwarded, stats.rx_packets), (3, 0, 0));
 }
+
+/// As between processes: any sender can cause such packets, and each is work for all engines.
+#[test]
+fn a41_packets_for_all_engines_are_rare() {
+    let (mut engines, mut from) = engines(8);
+    let begin = std::time::Instant::now();
+    for _ in 0..100 {
+        send(&mut from, addr(1), &to_slot(0, 1, b"**"));
+        received(&mut engines[0]);
+    }
+    let tenths = begin.elapsed().as_millis() as u64 / 100 + 2;
+    let stats = engines[0].stats();
+    let copies = stats.rx_forwarded + stats.rx_unforwarded;
+    assert!((7..=7 * 2 * tenths).contains(&copies), "{copies} in {tenths}");
+    assert_eq!(stats.rx_packets, 100, "each is for the one that it came to as well");
+}
