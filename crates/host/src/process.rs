@@ -14,7 +14,8 @@ const LISTENING: &str = "00010000";
 ///
 /// When the system does not show its unix sockets (/proc/net/unix).
 pub fn listeners(prefix: &str) -> io::Result<Vec<String>> {
-    let table = std::fs::read("/proc/net/unix")?;
+    // That of this thread: it may be in another network namespace than the first one of the process.
+    let table = std::fs::read("/proc/thread-self/net/unix")?;
     Ok(read(&table, prefix))
 }
 

@@ -214,7 +214,8 @@ impl Datapath for UdpDatapath {
     }
 
     fn stats(&self) -> DatapathStats {
-        self.stats
+        let rx_dropped = self.stats.rx_dropped + self.receiver.overflows();
+        DatapathStats { rx_dropped, ..self.stats }
     }
 }
 

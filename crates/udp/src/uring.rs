@@ -143,6 +143,7 @@ impl Datapath for UringDatapath {
     }
 
     fn stats(&self) -> DatapathStats {
-        self.stats
+        let rx_dropped = self.stats.rx_dropped + self.receiver.overflows();
+        DatapathStats { rx_dropped, ..self.stats }
     }
 }

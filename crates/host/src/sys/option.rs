@@ -26,6 +26,21 @@ pub fn get(socket: impl AsFd, level: c_int, name: c_int) -> io::Result<c_int> {
     if result == 0 { Ok(value) } else { Err(io::Error::last_os_error()) }
 }
 
+/// Messages that this socket had no room for, since it was opened (SO_MEMINFO, Linux 4.12); 0 where that is not told.
+pub fn overflows(socket: impl AsFd) -> u64 {
+    let mut counters = [0u32; MEMINFO];
+    let mut length = size_of_val(&counters) as libc::socklen_t;
+    let (fd, level) = (socket.as_fd().as_raw_fd(), libc::SOL_SOCKET);
+    let to = counters.as_mut_ptr().cast();
+    // SAFETY: the kernel writes up to `length` bytes to `counters`, which is that long.
+    let result = unsafe { libc::getsockopt(fd, level, libc::SO_MEMINFO, to, &raw mut length) };
+    if result == 0 { counters[MEMINFO_DROPS].into() } else { 0 }
+}
+
+/// Numbers that SO_MEMINFO gives, and the place of the one we want (linux/sock_diag.h).
+const MEMINFO: usize = 9;
+const MEMINFO_DROPS: usize = 8;
+
 #[cfg(test)]
 mod tests {
     use std::net::UdpSocket;

@@ -101,6 +101,12 @@ const SERVICE_CACHE_TTL: Duration = Duration::from_millis(20);
 /// Most cached services.
 const MAX_CACHED: usize = 64;
 
+/// Whether nobody listens on the service ID, or another user does. Any other error is of a process that does not keep
+/// up, or of ours, which has no descriptor left: a caller that is told that nobody listens would give up.
+pub(crate) fn is_nobody(error: &io::Error) -> bool {
+    matches!(Errno::from_io_error(error), Some(Errno::CONNREFUSED | Errno::PERM))
+}
+
 /// Connections to processes by the service ID that they listen on.
 #[derive(Debug)]
 pub(crate) struct ServiceConnections {
@@ -120,14 +126,16 @@ impl ServiceConnections {
         self.cached.contains_key(&service)
     }
 
-    /// Sends one message to the process that listens on `service`.
+    /// Sends one message to the process that listens on `service`. See [`is_nobody`] for an error.
     pub(crate) fn send(&mut self, service: u64, now: Instant, message: &[u8]) -> io::Result<()> {
         let flags = SendFlags::DONTWAIT | SendFlags::NOSIGNAL;
         if let Some((_, socket)) = self.cached.get(&service) {
-            if net::send(socket, message, flags).is_ok() {
-                return Ok(());
+            match net::send(socket, message, flags) {
+                Ok(_) => return Ok(()),
+                // Another connection would be a way around the limit on what waits for the process.
+                Err(Errno::AGAIN) => return Err(Errno::AGAIN.into()),
+                Err(_) => drop(self.cached.remove(&service)),
             }
-            self.cached.remove(&service);
         }
         let socket = connect_to_service(self.namespace, service)?;
         net::send(&socket, message, flags)?;

@@ -100,7 +100,7 @@ where
     }
     drop(join_lock);
     let in_order = others + 1 == usize::from(lease.slot.get());
-    let steering_prober = SteeringProber::new(lease.slot, local, namespace, member.into());
+    let steering_prober = SteeringProber::new(lease.slot, namespace, member.into());
     let datapath = SlotDatapath::new(inner, lease, (namespace, gsi), steering_prober)
         .map_err(failed("opening descriptors"))?;
     if !in_order {
@@ -225,8 +225,9 @@ impl<D: Datapath> Middleware for SlotDatapath<D> {
         let (stats, forwarded) = (self.inner.stats(), self.demux.counts);
         DatapathStats {
             rx_packets: (stats.rx_packets + self.adopted.rx_packets)
-                .saturating_sub(forwarded.packets),
-            rx_bytes: (stats.rx_bytes + self.adopted.rx_bytes).saturating_sub(forwarded.bytes),
+                .saturating_sub(forwarded.packets - forwarded.copies),
+            rx_bytes: (stats.rx_bytes + self.adopted.rx_bytes)
+                .saturating_sub(forwarded.bytes - forwarded.copied_bytes),
             rx_dropped: stats.rx_dropped + self.adopted.rx_dropped,
             rx_adopted: self.adopted.rx_packets,
             rx_forwarded: forwarded.packets - forwarded.lost - forwarded.probes,

@@ -6,7 +6,7 @@ use std::time::{Duration, Instant};
 use uroce_datapath::{GsiTarget, RateLimit, RedirectTarget, RxPacket};
 use uroce_wire::{Qpn, Slot};
 
-use super::connections::{Connections, ServiceConnections};
+use super::connections::{Connections, ServiceConnections, is_nobody};
 use super::message::{RedirectMessage, single};
 use super::namespace::PortNamespace;
 use super::steering_probe::{Probe, SlotSet};
@@ -32,6 +32,10 @@ pub(crate) struct DemuxCounts {
     pub(crate) packets: u64,
     /// Their bytes.
     pub(crate) bytes: u64,
+    /// Copies among them of packets that are for this process as well, and stay.
+    pub(crate) copies: u64,
+    /// Their bytes.
+    pub(crate) copied_bytes: u64,
     /// Steering probes among them.
     pub(crate) probes: u64,
     /// Lost packets among them: the process does not keep up or has just ended.
@@ -85,10 +89,12 @@ impl Demux {
             }
             RedirectTarget::Service(service) => self.send_to_service(service, rx),
             RedirectTarget::Everyone if self.to_everyone.take(Instant::now(), rx.src.ip()) => {
-                let own = self.own;
+                let (own, before) = (self.own, self.counts);
                 for slot in Slot::all().filter(|slot| *slot != own) {
                     self.send_to(slot, rx);
                 }
+                self.counts.copies += self.counts.packets - before.packets;
+                self.counts.copied_bytes += self.counts.bytes - before.bytes;
                 false
             }
             RedirectTarget::Everyone => false,
@@ -169,8 +175,8 @@ impl Demux {
     }
 
     /// Redirects a request to the process that listens on the service ID. `false`: there is none. A
-    /// request beyond the limit on lookups is dropped and will be repeated: it is not known whether
-    /// a process listens.
+    /// request beyond the limit on lookups, or for a process that does not keep up, is dropped and will be
+    /// repeated: the answer that nobody listens would end the call.
     fn send_to_service(&mut self, service: u64, rx: &RxPacket<'_>) -> bool {
         let now = Instant::now();
         let known = self.services_elsewhere.is_cached(service, now);
@@ -179,14 +185,15 @@ impl Demux {
             self.counts.lost += 1;
             return true;
         }
-        let sent = self.services_elsewhere.send(service, now, &single(rx));
-        if let Err(error) = &sent {
-            tracing::debug!(service, %error, "no other process takes calls to it");
+        if let Err(error) = self.services_elsewhere.send(service, now, &single(rx)) {
+            tracing::debug!(service, %error, "no other process takes the call");
+            if is_nobody(&error) {
+                return false;
+            }
+            self.counts.lost += 1;
         }
-        if sent.is_ok() {
-            self.count(rx);
-        }
-        sent.is_ok()
+        self.count(rx);
+        true
     }
 
     fn count(&mut self, rx: &RxPacket<'_>) {

@@ -48,6 +48,11 @@ impl PortNamespace {
         Self { own, user: geteuid().as_raw() }
     }
 
+    /// The address with the scope that it needs, and port.
+    pub(crate) fn address(self) -> SocketAddr {
+        self.own
+    }
+
     /// The name of the process that has the slot.
     pub(crate) fn slot(self, slot: Slot) -> io::Result<SocketAddrUnix> {
         self.name(format_args!("slot/{slot}"))

@@ -28,6 +28,10 @@ const MAX_PEERS: usize = 1024;
 const MAX_FOREIGN_PEERS: usize = 16;
 const LOOKUPS: u16 = 2;
 
+/// Most connections accepted at one listener before the next event is served: any user of the host can connect, faster
+/// than they are accepted.
+const ACCEPT_BUDGET: usize = 16;
+
 /// Most messages read from one connection before the next is served.
 const READ_BUDGET: usize = 16;
 
@@ -48,6 +52,20 @@ struct Shared {
 }
 
 impl Shared {
+    /// Without a listener yet.
+    fn new(inbox: Arc<Inbox>) -> io::Result<Self> {
+        let shared = Self {
+            inbox,
+            epoll: epoll::create(epoll::CreateFlags::CLOEXEC)?,
+            stop: eventfd(0, EventfdFlags::CLOEXEC | EventfdFlags::NONBLOCK)?,
+            misrouted: eventfd(0, EventfdFlags::CLOEXEC | EventfdFlags::NONBLOCK)?,
+            listeners: Mutex::default(),
+        };
+        shared.watch(&shared.stop, STOP)?;
+        shared.watch(&shared.misrouted, MISROUTED)?;
+        Ok(shared)
+    }
+
     fn listeners(&self) -> MutexGuard<'_, HashMap<u64, OwnedFd>> {
         self.listeners.lock().unwrap_or_else(PoisonError::into_inner)
     }
@@ -73,15 +91,7 @@ impl RedirectThread {
         listener: OwnedFd,
         (namespace, steering_prober): (PortNamespace, SteeringProber),
     ) -> io::Result<Self> {
-        let shared = Arc::new(Shared {
-            inbox,
-            epoll: epoll::create(epoll::CreateFlags::CLOEXEC)?,
-            stop: eventfd(0, EventfdFlags::CLOEXEC | EventfdFlags::NONBLOCK)?,
-            misrouted: eventfd(0, EventfdFlags::CLOEXEC | EventfdFlags::NONBLOCK)?,
-            listeners: Mutex::default(),
-        });
-        shared.watch(&shared.stop, STOP)?;
-        shared.watch(&shared.misrouted, MISROUTED)?;
+        let shared = Arc::new(Shared::new(inbox)?);
         let mut redirect_thread = Self { shared: Arc::clone(&shared), thread: None, next: 1 };
         redirect_thread.open(listener)?;
         let lookups = RateLimit::new(LOOKUPS, LOOKUPS);
@@ -165,9 +175,9 @@ impl Work {
         }
     }
 
-    /// Accepts connections at a listener.
+    /// Accepts some of the connections at a listener; for the rest it stays readable.
     fn accept(&mut self, listener: u64) {
-        loop {
+        for _ in 0..ACCEPT_BUDGET {
             let listeners = self.shared.listeners();
             let Some(socket) = listeners.get(&listener) else { return };
             let flags = SocketFlags::CLOEXEC | SocketFlags::NONBLOCK;
@@ -244,5 +254,40 @@ impl Work {
                 }
             }
         }
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use std::net::{SocketAddr, UdpSocket};
+
+    use uroce_wire::Slot;
+
+    use super::super::namespace::{connect, listen};
+    use super::*;
+
+    #[test]
+    fn a41_a_flood_of_connections_does_not_keep_the_thread() {
+        let local = SocketAddr::from(([127, 91, 21, 1], 4791));
+        let namespace = PortNamespace::of(local).expect("an address of this host");
+        let slot = Slot::new(1).expect("a slot");
+        let name = namespace.slot(slot).expect("a name");
+        let inbox = Arc::new(Inbox::new().expect("a descriptor"));
+        let shared = Arc::new(Shared::new(inbox).expect("descriptors"));
+        shared.listeners().insert(1, listen(&name).expect("free"));
+        let waiting = [(); 100].map(|()| connect(namespace, &name).expect("room"));
+        let member = UdpSocket::bind(local).expect("free").into();
+        let mut work = Work {
+            shared,
+            namespace,
+            peers: HashMap::new(),
+            lookups: RateLimit::new(LOOKUPS, LOOKUPS),
+            next: 2,
+            steering_prober: SteeringProber::new(slot, namespace, member),
+        };
+        work.accept(1);
+        assert_eq!(work.peers.len(), ACCEPT_BUDGET, "others have their turn");
+        (0..waiting.len()).for_each(|_| work.accept(1));
+        assert_eq!(work.peers.len(), waiting.len(), "and so do all of these");
     }
 }

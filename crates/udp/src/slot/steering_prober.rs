@@ -37,6 +37,7 @@ struct ProbeRound {
 #[derive(Debug)]
 pub(crate) struct SteeringProber {
     own: Slot,
+    /// With its scope: a link-local address cannot be bound without.
     local: SocketAddr,
     namespace: PortNamespace,
     /// The socket of the process in the port group.
@@ -50,13 +51,9 @@ pub(crate) struct SteeringProber {
 }
 
 impl SteeringProber {
-    pub(crate) fn new(
-        own: Slot,
-        local: SocketAddr,
-        namespace: PortNamespace,
-        socket: OwnedFd,
-    ) -> Self {
+    pub(crate) fn new(own: Slot, namespace: PortNamespace, socket: OwnedFd) -> Self {
         let (round, found, now) = (None, SocketIndices::new(), Instant::now());
+        let local = namespace.address();
         Self {
             own,
             local,
@@ -87,7 +84,9 @@ impl SteeringProber {
     fn probe(&mut self, now: Instant) -> io::Result<Option<ProbeRound>> {
         let Some(join_lock) = JoinLock::try_enter(self.namespace)? else { return Ok(None) };
         let expected = self.namespace.slots_taken()?.len();
-        let from = UdpSocket::bind((self.local.ip(), 0))?;
+        let mut any_port = self.local;
+        any_port.set_port(0);
+        let from = UdpSocket::bind(any_port)?;
         from.set_nonblocking(true)?;
         self.nonce = self.nonce.wrapping_add(1);
         for index in 0..expected {

@@ -8,8 +8,8 @@ use rustix::event::epoll;
 use rustix::io::Errno;
 use socket2::Socket;
 use uroce_datapath::{DatapathStats, IpId, RxPacket};
-use uroce_host::address;
 use uroce_host::interface::Link;
+use uroce_host::{address, option};
 use uroce_wire::DropReason;
 
 use super::socket;
@@ -68,6 +68,8 @@ pub(super) struct Receiver {
     epoll: OwnedFd,
     recv_buffer: usize,
     offload: bool,
+    /// Messages that sockets of groups that were left had no room for.
+    overflows_before: u64,
 }
 
 impl Receiver {
@@ -100,7 +102,14 @@ impl Receiver {
             epoll,
             recv_buffer,
             offload,
+            overflows_before: 0,
         })
+    }
+
+    /// Messages that the sockets had no room for; several packets that the kernel has joined are one.
+    pub(super) fn overflows(&self) -> u64 {
+        let groups = self.groups.iter().map(|group| option::overflows(&group.socket));
+        self.overflows_before + option::overflows(&self.socket) + groups.sum::<u64>()
     }
 
     pub(super) fn waiter(&self) -> io::Result<OwnedFd> {
@@ -225,6 +234,7 @@ impl Receiver {
             return Ok(());
         };
         let left = self.groups.swap_remove(index);
+        self.overflows_before += option::overflows(&left.socket);
         Ok(epoll::delete(&self.epoll, &left.socket)?)
     }
 }

@@ -8,6 +8,7 @@ use rustix::io::Errno;
 use socket2::Socket;
 use uroce_datapath::{DatapathStats, RxPacket};
 use uroce_host::interface::Link;
+use uroce_host::option;
 
 use crate::sys::udp::{RECV_ROOM, SUPER_ROOM};
 use crate::sys::uring::{Arrival, Held, RecvRing};
@@ -44,6 +45,8 @@ pub(super) struct Receiver {
     ring: RecvRing,
     /// A message of which packets are left, and how many of its bytes are handed over already.
     pending: Option<(Held, usize)>,
+    /// Messages that sockets of groups that were left had no room for.
+    overflows_before: u64,
 }
 
 impl Receiver {
@@ -57,6 +60,7 @@ impl Receiver {
             next_id: 0,
             ring,
             pending: None,
+            overflows_before: 0,
         };
         receiver.add(None, opened.socket)?;
         Ok(receiver)
@@ -78,6 +82,12 @@ impl Receiver {
         self.next_id += 1;
         self.sources.push(Source { id, group, socket, armed: true });
         Ok(())
+    }
+
+    /// Messages that the sockets had no room for; several packets that the kernel has joined are one.
+    pub(super) fn overflows(&self) -> u64 {
+        let sources = self.sources.iter().map(|source| option::overflows(&source.socket));
+        self.overflows_before + sources.sum::<u64>()
     }
 
     /// The socket of our own address.
@@ -189,6 +199,7 @@ impl Receiver {
             return Ok(());
         };
         let left = self.sources.swap_remove(index);
+        self.overflows_before += option::overflows(&left.socket);
         // The ring keeps the socket open as long as it receives from it.
         self.ring.disarm(left.id);
         socket::leave_group(&left.socket, &self.local, self.link, group)

@@ -1,7 +1,7 @@
 //! What the UDP datapath puts on the wire and takes from it.
 
 use std::io::Read;
-use std::net::{SocketAddr, UdpSocket};
+use std::net::{IpAddr, SocketAddr, UdpSocket};
 use std::time::{Duration, Instant};
 
 use etherparse::{NetSlice, SlicedPacket, TransportSlice};
@@ -209,4 +209,74 @@ fn e1_what_strangers_send_to_a_source_port_goes_nowhere() {
         stranger.send_to(&[0; 1000], ("127.0.0.1", port)).expect("send");
     }
     assert_eq!(a.recv(64, &mut |_| ()).expect("recv"), 0);
+}
+
+/// What a router says to `own` when a packet to `peer` is too long for the next link, as anybody can say it.
+fn too_big(own: SocketAddr, peer: SocketAddr) -> Vec<u8> {
+    let ports = [own.port(), peer.port(), 1408, 0].into_iter().flat_map(u16::to_be_bytes);
+    match (own.ip(), peer.ip()) {
+        (IpAddr::V4(own), IpAddr::V4(peer)) => {
+            let head = [0x45, 0, 5, 0x94, 0, 0, 0x40, 0, 64, 17, 0, 0];
+            let mut message = vec![3, 4, 0, 0, 0, 0, 0x02, 0x28];
+            message.extend(head.into_iter().chain(own.octets()).chain(peer.octets()).chain(ports));
+            let words =
+                message.chunks_exact(2).map(|pair| u32::from(pair[0]) << 8 | u32::from(pair[1]));
+            let sum: u32 = words.sum();
+            let checksum = !(((sum & 0xffff) + (sum >> 16)) as u16);
+            message[2..4].copy_from_slice(&checksum.to_be_bytes());
+            message
+        }
+        (IpAddr::V6(own), IpAddr::V6(peer)) => {
+            let head = [0x60, 0, 0, 0, 5, 0x80, 17, 64];
+            let mut message = vec![2, 0, 0, 0, 0, 0, 5, 0];
+            message.extend(head.into_iter().chain(own.octets()).chain(peer.octets()).chain(ports));
+            message
+        }
+        _ => panic!("of two IP versions"),
+    }
+}
+
+/// The kernel would believe it for ten minutes.
+#[test]
+fn a28_a_forged_message_about_the_path_mtu_costs_no_packet() {
+    let Some(wire) = Wire::new(1500) else { return };
+    for (own, peer, protocol) in [
+        ("10.77.0.1", "10.77.0.2:4791", Protocol::ICMPV4),
+        ("fd77::1", "[fd77::2]:4791", Protocol::ICMPV6),
+    ] {
+        let peer: SocketAddr = peer.parse().expect("address");
+        let (mut a, route) = wire.a.run(move || {
+            let mut a = bind(own);
+            let route = route(&mut a, peer);
+            (a, route)
+        });
+        let to = route.src;
+        wire.b.run(move || {
+            let forger =
+                Socket::new(Domain::for_address(to), Type::RAW, Some(protocol)).expect("root");
+            let to_host = SocketAddr::new(to.ip(), 0);
+            forger.send_to(&too_big(to, peer), &to_host.into()).expect("sent");
+        });
+        std::thread::sleep(Duration::from_millis(100));
+        put(&mut a, &route, &[1; 1400]);
+        put(&mut a, &route, &[1; 1400]);
+        let flush = a.flush().expect("flush");
+        assert_eq!(flush, Flush { sent: 2, dropped: 0, blocked: false }, "{:?}", a.last_problem());
+    }
+}
+
+/// The loss that is most common of all is to be seen in the counters.
+#[test]
+fn what_finds_no_room_in_the_receive_buffer_is_counted() {
+    let local = "127.0.0.2:0".parse().expect("address");
+    let config = UdpConfig { recv_buffer: 32 << 10, ..UdpConfig::new(local) };
+    let mut b = UdpDatapath::bind(&config).expect("bind");
+    let a = UdpSocket::bind("127.0.0.1:0").expect("bind");
+    for _ in 0..1000 {
+        a.send_to(&[7; 1000], b.local()).expect("send");
+    }
+    while b.recv(64, &mut |_| ()).expect("recv") > 0 {}
+    let stats = b.stats();
+    assert!(stats.rx_packets < 1000, "the buffer has an end");
+    assert_eq!(stats.rx_packets + stats.rx_dropped, 1000);
 }

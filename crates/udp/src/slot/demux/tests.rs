@@ -4,7 +4,7 @@ use rustix::net;
 use uroce_datapath::IpId;
 
 use super::super::message::read;
-use super::super::namespace::listen;
+use super::super::namespace::{connect_to_service, listen};
 use super::super::steering_probe::Answer;
 use super::*;
 
@@ -199,4 +199,32 @@ fn a_probe_is_answered_with_the_slots_whose_packets_must_stay_in_order() {
     // From another host it is no probe, and for nobody.
     assert!(!demux.redirect(&packet(&bytes)));
     assert_eq!(demux.counts.probes, 1);
+}
+
+/// As one that is stopped, or whose application has not polled for long.
+#[test]
+fn a_request_for_a_process_that_does_not_keep_up_is_lost_and_not_refused() {
+    let namespace = namespace(9);
+    let _listener = listen(&namespace.service(8).expect("a name")).expect("free");
+    // Nobody accepts them.
+    let waiting: Vec<_> =
+        std::iter::from_fn(|| connect_to_service(namespace, 8).ok()).take(1000).collect();
+    assert!((1..1000).contains(&waiting.len()), "the backlog has an end");
+    let mut demux = demux(namespace);
+    assert!(demux.redirect(&packet(&to(RC, GSI, &[b'c', 8]))), "somebody listens");
+    assert_eq!((demux.counts.packets, demux.counts.lost), (1, 1));
+}
+
+/// Rx counters never go back.
+#[test]
+fn copies_for_everyone_do_not_count_as_packets_that_have_left() {
+    let namespace = namespace(10);
+    let _others = [1, 2, 3].map(|number| Process::slot(namespace, number));
+    let mut demux = demux(namespace);
+    assert!(!demux.redirect(&packet(&to(RC, GSI, b"**"))), "for us as well");
+    demux.send_message();
+    assert_eq!((demux.counts.packets, demux.counts.copies), (3, 3));
+    assert!(demux.redirect(&packet(&to(RC, [1, 0, 7], &[]))));
+    demux.send_message();
+    assert_eq!((demux.counts.packets, demux.counts.copies), (4, 3));
 }

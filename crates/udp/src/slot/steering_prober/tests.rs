@@ -1,4 +1,5 @@
 use uroce_datapath::{IpId, RxPacket};
+use uroce_testkit::namespace::Namespace;
 
 use super::super::namespace::listen;
 use super::super::steering_probe::SlotSet;
@@ -17,14 +18,17 @@ struct Bench {
 }
 
 fn bench(last: u8, processes: u8) -> Bench {
-    let local = SocketAddr::from(([127, 91, 20, last], 4791));
+    bench_at(SocketAddr::from(([127, 91, 20, last], 4791)), processes)
+}
+
+fn bench_at(local: SocketAddr, processes: u8) -> Bench {
     let namespace = PortNamespace::of(local).expect("an address of this host");
-    let arrivals = UdpSocket::bind(local).expect("free");
+    let arrivals = UdpSocket::bind(namespace.address()).expect("free");
     arrivals.set_nonblocking(true).expect("a socket");
     let name = |number| namespace.slot(slot(number)).expect("a name");
     let slots = (1..=processes).map(|number| listen(&name(number)).expect("free")).collect();
     let socket = arrivals.try_clone().expect("a descriptor").into();
-    let prober = SteeringProber::new(slot(1), local, namespace, socket);
+    let prober = SteeringProber::new(slot(1), namespace, socket);
     Bench { prober, arrivals, namespace, _slots: slots }
 }
 
@@ -141,4 +145,23 @@ fn while_another_process_joins_there_is_no_round() {
     bench.prober.begin();
     assert_eq!(bench.probes().len(), 2);
     assert!(JoinLock::try_enter(bench.namespace).expect("names").is_none(), "nor does one join");
+}
+
+/// Which is another one on each interface, and cannot be bound without its scope.
+#[test]
+fn a_link_local_address_is_probed_too() {
+    let Some(namespace) = Namespace::open() else { return };
+    namespace.sh("ip addr add fe80::7/64 dev lo nodad");
+    let asked = namespace.run(|| {
+        // The kernel is deaf to a new address of IPv6 for a moment.
+        let socket = UdpSocket::bind("[fe80::7%1]:0").expect("free");
+        socket.set_read_timeout(Some(Duration::from_millis(10))).expect("a socket");
+        let own = socket.local_addr().expect("bound");
+        let hears = || socket.send_to(b"x", own).is_ok() && socket.recv(&mut [0; 8]).is_ok();
+        assert!((0..1000).any(|_| hears()), "it is not there");
+        let mut bench = bench_at("[fe80::7]:4791".parse().expect("an address"), 3);
+        bench.prober.begin();
+        bench.probes().len()
+    });
+    assert_eq!(asked, 3);
 }
