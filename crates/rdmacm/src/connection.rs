@@ -9,20 +9,16 @@ use uroce_device::cm::{
     Answer, Call, CommId, PortSpace, Question, RejReason, ServiceId, SidrStatus, State,
 };
 use uroce_ibverbs::errno::{Errno, INVALID};
-use uroce_ibverbs::object::zeroed;
 use uroce_ibverbs::object_of;
-use uroce_ibverbs::qp_attr::ibv_modify_qp;
 use uroce_ibverbs::return_value::call;
-use uroce_verbs_abi::{
-    IBV_EVENT_COMM_EST, IBV_QP_STATE, IBV_QPS_ERR, RDMA_UDP_QKEY, ibv_qp_attr, rdma_cm_id,
-    rdma_conn_param,
-};
+use uroce_verbs_abi::{IBV_EVENT_COMM_EST, RDMA_UDP_QKEY, rdma_cm_id, rdma_conn_param};
 
 use crate::channel::channel_of;
 use crate::conn_param::{Param, acceptance, bytes, param_of};
 use crate::contexts::Used;
 use crate::ending::tell_at_exit;
 use crate::id::{Id, State as IdState, id_of};
+use crate::queue_pair::flush;
 use crate::registry;
 use crate::wait::complete;
 
@@ -187,21 +183,6 @@ fn tell_peer(inner: &Id) -> Result<bool, Errno> {
     }
     // The peer may be faster still.
     Ok(cm.disconnect(connection, &[]).is_ok())
-}
-
-/// Moves the queue pair of an id, if it has one, to the error state, as librdmacm does.
-///
-/// # Safety
-/// A living id.
-pub(crate) unsafe fn flush(id: *mut rdma_cm_id) {
-    // SAFETY: the caller's promise; integers, and a queue pair that is looked up.
-    unsafe {
-        let (qp, mut attr) = ((*id).qp, zeroed::<ibv_qp_attr>());
-        attr.qp_state = IBV_QPS_ERR;
-        if !qp.is_null() {
-            let _gone = ibv_modify_qp(qp, &raw mut attr, IBV_QP_STATE);
-        }
-    }
 }
 
 /// A refusal for another process on this address may have come back to this one, which must pass it on

@@ -13,14 +13,16 @@ use uroce_ibverbs::object::zeroed;
 use uroce_ibverbs::object_of;
 use uroce_ibverbs::pd::pd_of;
 use uroce_ibverbs::qp::qp_of;
+use uroce_ibverbs::qp_attr::ibv_modify_qp;
 use uroce_ibverbs::qp_create::{create_qp_ex, ibv_create_qp, ibv_destroy_qp};
 use uroce_ibverbs::return_value::{minus_one, value};
 use uroce_verbs_abi::{
-    IBV_QP_INIT_ATTR_PD, IBV_QP_INIT_ATTR_XRCD, IBV_QPT_XRC_RECV, IBV_QPT_XRC_SEND, RDMA_UDP_QKEY,
-    rdma_cm_id,
+    IBV_QP_INIT_ATTR_PD, IBV_QP_INIT_ATTR_XRCD, IBV_QP_STATE, IBV_QPS_ERR, IBV_QPT_XRC_RECV,
+    IBV_QPT_XRC_SEND, RDMA_UDP_QKEY, rdma_cm_id,
 };
 use uroce_verbs_abi::{
-    ibv_comp_channel, ibv_context, ibv_cq, ibv_pd, ibv_qp, ibv_qp_init_attr, ibv_qp_init_attr_ex,
+    ibv_comp_channel, ibv_context, ibv_cq, ibv_pd, ibv_qp, ibv_qp_attr, ibv_qp_init_attr,
+    ibv_qp_init_attr_ex,
 };
 
 use crate::contexts::xrcd;
@@ -318,6 +320,21 @@ impl IdQueues {
             ((*id).send_cq, (*id).recv_cq) = (self.send_cq, self.recv_cq);
             ((*id).send_cq_channel, (*id).recv_cq_channel) =
                 (self.send_cq_channel, self.recv_cq_channel);
+        }
+    }
+}
+
+/// Moves the queue pair of an id, if it has one, to the error state, as librdmacm does.
+///
+/// # Safety
+/// A living id.
+pub(crate) unsafe fn flush(id: *mut rdma_cm_id) {
+    // SAFETY: the caller's promise; integers, and a queue pair that is looked up.
+    unsafe {
+        let (qp, mut attr) = ((*id).qp, zeroed::<ibv_qp_attr>());
+        attr.qp_state = IBV_QPS_ERR;
+        if !qp.is_null() {
+            let _gone = ibv_modify_qp(qp, &raw mut attr, IBV_QP_STATE);
         }
     }
 }

@@ -21,9 +21,9 @@ use uroce_verbs_abi::{
     rdma_cm_event, rdma_cm_id, rdma_conn_param, rdma_ud_param,
 };
 
-use crate::connection::flush;
 use crate::event::{Told, give, told};
 use crate::id::{id_of, make, path_to, settle};
+use crate::queue_pair::flush;
 use crate::registry::{self, Counted, Served, by_cookie, by_name};
 
 /// The event as the program gets it; `None`: its id is gone.

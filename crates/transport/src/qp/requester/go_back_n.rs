@@ -64,11 +64,7 @@ impl Requester {
         let copy = psn == self.psns.una() && self.selective_repeat.was_asked_for(psn);
         let list = GapList { psn, bytes: nak.payload(), next: self.psns.next() };
         if copy {
-            if nak.bth.reserved7 & TAKES_GAP_LISTS != 0 {
-                repeat_what_was_lost_again(self, now, list);
-            }
-            self.window.note_single_losses(self.selective_repeat.add_gaps(list));
-            return self.wake();
+            return handle_nak_copy(self, now, nak, list);
         }
         if self.psns.next() == psn {
             // Nothing had been sent behind what was sent again.
@@ -225,15 +221,18 @@ impl Requester {
     }
 }
 
-/// A NAK says that what was sent again is missing still. The timeout is that of the first time, so that it ends what never gets
-/// through.
-fn repeat_what_was_lost_again(requester: &mut Requester, now: Instant, list: GapList<'_>) {
-    let lost = requester.selective_repeat.repeat(list);
+/// A NAK for what goes out again already: its list may tell of more, or that it was lost again. The timeout is that of the first
+/// time then, so that it ends what never gets through.
+fn handle_nak_copy(requester: &mut Requester, now: Instant, nak: &Packet<'_>, list: GapList<'_>) {
+    let again = nak.bth.reserved7 & TAKES_GAP_LISTS != 0;
+    let lost = if again { requester.selective_repeat.repeat(list) } else { 0 };
     if lost > 0 {
-        requester.window.note_single_losses(lost);
         requester.retransmission = Retransmission::SelectiveRepeat;
         requester.tail_probe.note_rewind(now);
     }
+    let further = requester.selective_repeat.add_gaps(list);
+    requester.window.note_single_losses(lost + further);
+    requester.wake();
 }
 
 /// True if the last packet can go out again as a probe: it was sent last, and the window has not become smaller since. A peer
