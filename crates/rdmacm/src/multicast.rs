@@ -8,7 +8,7 @@ use uroce_device::CmEventKind;
 use uroce_ibverbs::arg::not_null;
 use uroce_ibverbs::errno::{Errno, INVALID, NOT_SUPPORTED};
 use uroce_ibverbs::object_of;
-use uroce_ibverbs::qp::qp_of;
+use uroce_ibverbs::qp::{live_qp, qp_of};
 use uroce_ibverbs::return_value::minus_one;
 use uroce_verbs_abi::{
     RDMA_CM_JOIN_MC_ATTR_ADDRESS, RDMA_CM_JOIN_MC_ATTR_JOIN_FLAGS, RDMA_MC_JOIN_FLAG_FULLMEMBER,
@@ -113,7 +113,8 @@ unsafe fn leave(id: *mut rdma_cm_id, joined: &Joined) -> Result<(), Errno> {
     if !joined.attached || qp.is_null() {
         return Ok(());
     }
-    let qp = object_of!(qp_of(qp))?;
+    // SAFETY: it is looked up: a program may have destroyed it by `ibv_destroy_qp`, and its groups with it.
+    let Ok(qp) = (unsafe { live_qp(qp) }) else { return Ok(()) };
     Ok(qp.device().detach_mcast(qp.qpn, joined.group)?)
 }
 

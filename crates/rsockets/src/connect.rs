@@ -97,17 +97,22 @@ impl Handle {
     /// raccept(3). The new socket may be used at once; what it sends leaves when the peer has confirmed.
     ///
     /// # Errors
-    /// EINVAL: it does not listen; EAGAIN: no request waits.
+    /// EINVAL: it does not listen; EAGAIN: no request waits; EMFILE, ENFILE and ENOMEM: there is no room for another
+    /// connection, and the request was refused.
     pub fn accept(&self) -> Result<Accepted, Errno> {
         let listener = self.stream()?;
         listener.wait(listener.deadline(0), |state| {
             if state.phase != Phase::Listening {
                 return Some(Err(INVALID));
             }
-            // A request that cannot be answered any more is passed over.
+            // A request that cannot be answered any more is passed over; the others keep their turn if we cannot answer.
             while let Some(request) = state.take_request() {
-                if let Ok(socket) = answer(request, &state.options) {
-                    return Some(Ok(Accepted(socket)));
+                match answer(request, &state.options) {
+                    Ok(socket) => return Some(Ok(Accepted(socket))),
+                    Err(errno @ Errno(libc::EMFILE | libc::ENFILE | libc::ENOMEM)) => {
+                        return Some(Err(errno));
+                    }
+                    Err(_) => {}
                 }
             }
             None

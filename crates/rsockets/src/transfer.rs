@@ -239,6 +239,10 @@ impl Handle {
                     out[..count].copy_from_slice(&rest[..count]);
                     return Ok(count);
                 }
+                if before > 0 && flags & libc::MSG_PEEK != 0 {
+                    // What was only looked at is next once more.
+                    return Ok(0);
+                }
                 let waits = before == 0 || flags & libc::MSG_WAITALL != 0;
                 let flags = if waits { flags } else { flags | libc::MSG_DONTWAIT };
                 Ok(self.receive(out, flags)?.0)

@@ -4,6 +4,7 @@ use std::ptr::null_mut;
 
 use libc::{EADDRNOTAVAIL, EAFNOSUPPORT, EINVAL, ENOSYS, EOPNOTSUPP, c_int, c_void};
 use uroce_ibverbs::object::zeroed;
+use uroce_ibverbs::qp_create::ibv_destroy_qp;
 use uroce_verbs_abi::*;
 
 use super::objects::bound;
@@ -120,6 +121,19 @@ fn the_extended_call_needs_both_attributes_and_knows_two_ways_to_join() {
     // SAFETY: as the manual page wants it.
     let fetched = unsafe { crate::channel::rdma_get_cm_event(end.channel, &raw mut event) };
     assert_eq!((fetched, errno()), (-1, libc::EAGAIN), "a group that was left has no event");
+    end.end();
+}
+
+#[test]
+fn a_queue_pair_that_is_gone_has_left_its_groups() {
+    let end = datagrams("127.47.99.21:0");
+    assert_eq!(join(&end, "230.47.99.21:0"), Ok(()));
+    assert_eq!(end.next().kind, RDMA_CM_EVENT_MULTICAST_JOIN);
+    // SAFETY: the queue pair of the id, which knows nothing of it.
+    assert_eq!(unsafe { ibv_destroy_qp((*end.id).qp) }, 0);
+    assert_eq!(leave(&end, "230.47.99.21:0"), Ok(()));
+    // SAFETY: a living id.
+    unsafe { (*end.id).qp = null_mut() };
     end.end();
 }
 

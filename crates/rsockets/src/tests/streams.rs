@@ -39,6 +39,24 @@ fn shutting_down_to_read_ends_reading_and_nothing_else() {
     end(both);
 }
 
+/// To look fills the first piece only: the next one would get the same bytes.
+#[test]
+fn to_look_into_several_pieces_fills_the_first() {
+    let both = pair("127.48.97.41:0", "127.48.97.42:0");
+    assert_eq!(send(both.0, b"abcdef"), Ok(6));
+    assert_ne!(wait_for(both.1, POLLIN, LONG_MS), 0);
+    let (mut one, mut two) = ([0; 2], [0; 4]);
+    let pieces = [Ok(&mut one[..]), Ok(&mut two[..])];
+    let looked = handle(both.1).receive_pieces(pieces.into_iter(), MSG_PEEK);
+    assert_eq!(looked.map(|(count, _)| count), Ok(2));
+    assert_eq!((one, two), (*b"ab", [0; 4]));
+    let pieces = [Ok(&mut one[..]), Ok(&mut two[..])];
+    let got = handle(both.1).receive_pieces(pieces.into_iter(), 0);
+    assert_eq!(got.map(|(count, _)| count), Ok(6));
+    assert_eq!((one, two), (*b"ab", *b"cdef"));
+    end(both);
+}
+
 #[test]
 fn both_halves_one_after_the_other_are_the_whole() {
     for (first, second) in [(libc::SHUT_RD, libc::SHUT_WR), (libc::SHUT_WR, libc::SHUT_RD)] {
