@@ -101,6 +101,11 @@ impl Counters {
         self.latest_drop = Some(reason);
     }
 
+    /// Counts packets that came earlier and are dropped now.
+    pub(crate) fn drop_earlier(&mut self, reason: DropReason, packets: u64) {
+        self.drops[reason as usize] += packets;
+    }
+
     /// Counts request packets that are sent again.
     #[inline]
     pub(crate) fn retransmit(&mut self, packets: u32, why: Retransmission) {

@@ -196,6 +196,12 @@ impl ReorderBuffer {
         (slot.length != 0 && slot.psn == psn).then_some(packet)
     }
 
+    /// How many packets from this PSN on are in the buffer.
+    pub(crate) fn kept_from(&self, expected: Psn) -> u64 {
+        let slots = self.blocks.iter().flatten().flat_map(|block| &block.slots);
+        slots.filter(|slot| slot.length != 0 && slot.psn.since(expected) >= 0).count() as u64
+    }
+
     /// True if a packet with this PSN or a later one was seen.
     pub(crate) fn reaches(&self, psn: Psn) -> bool {
         self.end.since(psn) > 0

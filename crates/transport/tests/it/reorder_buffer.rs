@@ -155,6 +155,8 @@ fn r37_r56_an_rnr_drops_what_is_kept_and_nothing_is_kept_behind_it() {
     pair.hit(&write(&pair, 2));
     assert_eq!(pair.reply(&write(&pair, 0)), acknowledge(EPSN + 1, 0x2c));
     assert_eq!((lent(&pair), pair.expected()), (0, EPSN + 1));
+    assert_eq!(pair.dropped(DropReason::RnrPending), 1, "the SEND");
+    assert_eq!(pair.dropped(DropReason::KeptDiscarded), 1, "the WRITE behind it");
     pair.post(1, 64, 64);
     assert_eq!(pair.reply(&write(&pair, 3)), []);
     assert_eq!((kept(&pair), pair.dropped(DropReason::PsnNakPending)), (2, 1));
@@ -227,9 +229,10 @@ fn r91_reset_error_and_another_path_forget_what_is_kept() {
     for forget in forget {
         let mut pair = pair();
         pair.hit(&write(&pair, 1));
+        pair.hit(&write(&pair, 2));
         assert_eq!(lent(&pair), 1);
         forget(&mut pair);
-        assert_eq!(lent(&pair), 0);
+        assert_eq!((lent(&pair), pair.dropped(DropReason::KeptDiscarded)), (0, 2));
         if pair.state() != QpState::Err {
             pair.hit(&write(&pair, 0));
             assert_eq!((pair.expected(), pair.nodes[1].bytes(0, 2)), (EPSN + 1, vec![1, 0]));

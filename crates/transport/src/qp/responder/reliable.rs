@@ -21,6 +21,7 @@ use crate::event::AsyncEvent;
 use crate::limits;
 use crate::qp::config::QpConfig;
 use crate::qp_state::QpState;
+use crate::reorder_buffer::ReorderBuffer;
 use crate::time::Instant;
 
 /// Packets that a reorder buffer can hold.
@@ -286,7 +287,7 @@ impl Responder {
     /// Gives the reorder buffer back with all that is in it.
     pub(crate) fn drop_reorder_buffer(&mut self, cx: &mut Context<'_>) {
         if let Some(buffer) = self.reorder_buffer.take() {
-            cx.reorder_buffers.give_back(buffer);
+            give_back(buffer, self.expected, cx);
         }
     }
 
@@ -322,7 +323,9 @@ impl Responder {
             }
             return;
         }
-        cx.reorder_buffers.give_back(buffer);
+        // The request that stopped it was answered.
+        let rest = if self.has_stopped() { self.expected.add(1) } else { self.expected };
+        give_back(buffer, rest, cx);
         if !self.has_stopped() {
             // The requester that sent the missing packet waits to hear that nothing else is missing.
             acknowledge_again(self, cx);
@@ -346,6 +349,12 @@ impl Responder {
         self.answer_now(self.expected, syndrome);
         true
     }
+}
+
+/// Gives a reorder buffer back. What is in it from `expected` on is not executed any more.
+fn give_back(buffer: Box<ReorderBuffer>, expected: Psn, cx: &mut Context<'_>) {
+    cx.counters.drop_earlier(DropReason::KeptDiscarded, buffer.kept_from(expected));
+    cx.reorder_buffers.give_back(buffer);
 }
 
 /// ADR 33: a requester that takes gap lists is told again of what is missing. A packet with its mark left behind everything that
