@@ -512,6 +512,25 @@ fn a9_a_nak_that_says_lost_again_counts_once_for_each_packet_with_the_mark() {
     assert_eq!(marked.map(|seen| seen.psn - first).collect::<Vec<_>>(), [0, 40, 0]);
 }
 
+/// What was sent again before a mark goes out anew behind a timeout: a NAK that the mark drew, and that comes late, is about none of it.
+#[test]
+fn a9_a_late_nak_that_says_lost_again_repeats_nothing_that_waits_to_go_out() {
+    let (mut pair, first) = unanswered();
+    let list = [0, 0, 0, 1, 0, 4, 0, 2];
+    pair.nak_with_list(first, &list);
+    pair.run_for(1_000);
+    write(&mut pair, 3, 2);
+    pair.run_for(200 * MS);
+    assert!(pair.nodes[0].counters.ack_timeout > 0, "everything goes out again");
+    pair.nak_with_list(first, &list);
+    pair.trace.clear();
+    pair.nak_lost_again(first, &list);
+    pair.nak_lost_again(first, &list);
+    pair.run_for(1_000);
+    let again = sent_behind(&pair, first);
+    assert_eq!(again.iter().filter(|psn| **psn == 4).count(), 1, "{again:?}");
+}
+
 /// A requester that has asked for lists and has 40 packets on their way, none of which is answered, and the PSN of the first.
 fn unanswered() -> (Pair, u32) {
     let mut pair = pair(true);

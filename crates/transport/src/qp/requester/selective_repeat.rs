@@ -142,7 +142,7 @@ impl SelectiveRepeat {
 
     /// True if the next packet has the mark, which is one of this request.
     pub(super) fn marks(&self, wqe: &SendWqe) -> bool {
-        self.mark == Mark::Due && !wqe.needs_response()
+        self.mark == Mark::Due && !self.wants_to_send() && !wqe.needs_response()
     }
 
     /// The packet `psn`, of this request, has left in its turn.
@@ -367,8 +367,10 @@ impl SelectiveRepeat {
         (self.next, self.left, self.run, self.end) = (psn, run, run, Some(psn.add(run)));
         self.start = psn;
         (self.asked, self.left_at) = (asked, None);
-        // While the packet with the last mark is on its way there is no other one: a NAK does not tell which has drawn it.
-        if !matches!(self.mark, Mark::Sent { psn: marked, .. } if psn.since(marked) <= 0) {
+        // While the packet with the last mark is on its way there is no other one: a NAK does not tell which has drawn it. It
+        // says nothing about what goes out now.
+        let keeps = |marked: Psn, end: Psn| psn.since(marked) <= 0 && psn.since(end) >= 0;
+        if !matches!(self.mark, Mark::Sent { psn: marked, end } if keeps(marked, end)) {
             self.mark = Mark::NotDue;
         }
         self.forget_list();
