@@ -113,8 +113,6 @@ pub(crate) struct ReorderBuffer {
     dropped: Option<Psn>,
     /// The peer was told of the gaps before this PSN.
     told: Psn,
-    /// One past the last PSN that had been seen then.
-    seen_when_told: Psn,
     /// The gaps that it was told of last.
     gaps: Vec<Gap>,
 }
@@ -130,7 +128,6 @@ impl Default for ReorderBuffer {
             end: Psn::default(),
             dropped: None,
             told: Psn::default(),
-            seen_when_told: Psn::default(),
             gaps: Vec::with_capacity(GAPS_PER_LIST),
         }
     }
@@ -144,7 +141,7 @@ impl ReorderBuffer {
         debug_assert!(self.count.is_power_of_two(), "the ring is even at the wrap of PSNs");
         debug_assert!(self.blocks.iter().all(Option::is_none), "a buffer that is lent is empty");
         (self.first, self.base, self.end) = (0, expected, expected);
-        (self.dropped, self.told, self.seen_when_told) = (None, expected, expected);
+        (self.dropped, self.told) = (None, expected);
     }
 
     /// Notes that the packet `psn` exists, if it is in reach of the first missing one, `expected`, or of the last one that
@@ -219,11 +216,6 @@ impl ReorderBuffer {
         self.told.since(psn) > 0
     }
 
-    /// How many PSNs a packet is behind all that had been seen when the peer was told last; less than 0 if it is among them.
-    pub(crate) fn psns_since_told(&self, psn: Psn) -> i32 {
-        psn.since(self.seen_when_told)
-    }
-
     /// What the peer was told may have been lost.
     pub(crate) fn forget_told(&mut self, expected: Psn) {
         self.told = expected;
@@ -246,7 +238,7 @@ impl ReorderBuffer {
             }
             psn = psn.add(1);
         }
-        (self.told, self.seen_when_told) = (psn, self.end);
+        self.told = psn;
         &self.gaps
     }
 

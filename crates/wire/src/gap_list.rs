@@ -5,8 +5,7 @@
 
 use crate::Psn;
 
-/// The reserved bit beside AckReq by which a requester asks for gap lists, in packets that it sends again. The next SEND or WRITE
-/// packet behind them has it, too: all that a list told of has left before it. A NAK has it that such a packet has drawn.
+/// The reserved bit beside AckReq by which a requester asks for gap lists, in packets that it sends again.
 pub const TAKES_GAP_LISTS: u8 = 0x40;
 
 /// Most gaps of one list.

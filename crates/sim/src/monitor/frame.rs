@@ -29,7 +29,6 @@ pub(super) fn check_emitted<'a>(
     let says = match packet.info.operation {
         Operation::ReadResponse => ANY_PART,
         _ if packet.info.is_request() => TAKES_GAP_LISTS | ANY_PART,
-        _ if is_sequence_nak(&packet) => TAKES_GAP_LISTS,
         _ => 0,
     };
     let plain = bth.reserved7 & !says == 0;

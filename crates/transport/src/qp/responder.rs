@@ -19,7 +19,7 @@ use message::Message;
 use receives::{Receives, Target};
 use replay::ReplayCache;
 use responses::{Response, Responses};
-use uroce_wire::{DropReason, Packet, Psn, Syndrome, TAKES_GAP_LISTS};
+use uroce_wire::{DropReason, Packet, Psn, Syndrome};
 
 use crate::attr::{QpInit, QpType};
 use crate::cause::{Cause, FlushReason};
@@ -76,8 +76,6 @@ pub(crate) struct Responder {
     reorder_buffer: Option<Box<ReorderBuffer>>,
     /// The requester at the other end takes gap lists (ADR 33).
     peer_takes_gap_lists: bool,
-    /// The NAK that waits says that what was sent again has been lost again.
-    lost_again: bool,
     /// UC: the rest of a damaged message is dropped (R97).
     drop_rest: bool,
     /// The message of which some packets have arrived.
@@ -101,7 +99,6 @@ impl Responder {
             reorders: false,
             reorder_buffer: None,
             peer_takes_gap_lists: false,
-            lost_again: false,
             drop_rest: false,
             message: None,
             replay: ReplayCache::default(),
@@ -130,7 +127,7 @@ impl Responder {
     /// Sets the first expected PSN (R20).
     pub(crate) fn start(&mut self, psn: Psn) {
         self.expected = psn;
-        (self.peer_takes_gap_lists, self.lost_again) = (false, false);
+        self.peer_takes_gap_lists = false;
     }
 
     /// The PSN that the next request must have.
@@ -264,7 +261,7 @@ impl Responder {
                     cx.counters.drop(DropReason::TxFailed);
                     self.fail_read(config, train.next, cx);
                     let nak = self.responses.pop()?;
-                    return responses::write_answer(config, &nak, (&[], 0), out);
+                    return responses::write_answer(config, &nak, &[], out);
                 }
             }
             self.responses.pop();
@@ -276,9 +273,7 @@ impl Responder {
                 }
                 _ => &[],
             };
-            let lost_again = !gaps.is_empty() && std::mem::take(&mut self.lost_again);
-            let reserved7 = if lost_again { TAKES_GAP_LISTS } else { 0 };
-            return responses::write_answer(config, &answer, (gaps, reserved7), out);
+            return responses::write_answer(config, &answer, gaps, out);
         }
     }
 

@@ -79,7 +79,7 @@ impl Requester {
             },
             SyndromeKind::Rnr { timer } => self.handle_rnr_nak(config, now, psn, timer, cx),
             SyndromeKind::Nak(NakCode::PsnSequence) => {
-                self.handle_sequence_nak(config, now, packet, cx);
+                self.handle_sequence_nak(config, now, psn, packet.payload(), cx);
             }
             SyndromeKind::Nak(code) => self.handle_fatal_nak(config, now, psn, code, cx),
             // R51, R74: reserved codes are ignored and counted.

@@ -1,7 +1,7 @@
 //! Going back to a PSN (go-back-N): after sequence NAKs, RNR NAKs and timeouts; the timers that lead there.
 
 use uroce_memory::mutation::mutated;
-use uroce_wire::{DropReason, Packet, Psn, TAKES_GAP_LISTS, ack_timeout_ns, rnr_timer_us};
+use uroce_wire::{DropReason, Psn, ack_timeout_ns, rnr_timer_us};
 
 use super::Requester;
 use super::selective_repeat::{GapList, note_executed};
@@ -46,15 +46,15 @@ impl Requester {
         self.wake();
     }
 
-    /// R71: the responder misses the packet with this PSN, and perhaps more, of which a list tells (ADR 33).
+    /// R71: the responder misses `psn`, and perhaps more, of which `list` tells (ADR 33).
     pub(crate) fn handle_sequence_nak(
         &mut self,
         config: &QpConfig,
         now: Instant,
-        nak: &Packet<'_>,
+        psn: Psn,
+        list: &[u8],
         cx: &mut Context<'_>,
     ) {
-        let psn = nak.bth.psn;
         cx.counters.rcvd_seq_err += 1;
         // B15: a sequence NAK during an RNR wait must not shorten it.
         if self.rnr_wait.is_on() {
@@ -62,9 +62,10 @@ impl Requester {
             return;
         }
         let copy = psn == self.psns.una() && self.selective_repeat.was_asked_for(psn);
-        let list = GapList { psn, bytes: nak.payload(), next: self.psns.next() };
+        let list = GapList { psn, bytes: list, next: self.psns.next() };
         if copy {
-            return handle_nak_copy(self, now, nak, list);
+            self.window.note_single_losses(self.selective_repeat.add_gaps(list));
+            return self.wake();
         }
         if self.psns.next() == psn {
             // Nothing had been sent behind what was sent again.
@@ -219,20 +220,6 @@ impl Requester {
             self.wake();
         }
     }
-}
-
-/// A NAK for what goes out again already: its list may tell of more, or that it was lost again. The timeout is that of the first
-/// time then, so that it ends what never gets through.
-fn handle_nak_copy(requester: &mut Requester, now: Instant, nak: &Packet<'_>, list: GapList<'_>) {
-    let again = nak.bth.reserved7 & TAKES_GAP_LISTS != 0;
-    let lost = if again { requester.selective_repeat.repeat(list) } else { 0 };
-    if lost > 0 {
-        requester.retransmission = Retransmission::SelectiveRepeat;
-        requester.tail_probe.note_rewind(now);
-    }
-    let further = requester.selective_repeat.add_gaps(list);
-    requester.window.note_single_losses(lost + further);
-    requester.wake();
 }
 
 /// True if the last packet can go out again as a probe: it was sent last, and the window has not become smaller since. A peer

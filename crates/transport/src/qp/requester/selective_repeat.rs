@@ -29,18 +29,6 @@ enum GapHandling {
     Discards,
 }
 
-/// The mark of a packet that has never been out and leaves behind everything that a NAK has asked for: if the peer has that packet
-/// and misses something of those, they were lost again (ADR 33).
-#[derive(Debug, Clone, Copy, PartialEq, Eq, Default)]
-enum Mark {
-    #[default]
-    NotDue,
-    /// The next SEND or WRITE packet has it.
-    Due,
-    /// The packet with this PSN has it, and nobody has told what became of that. What had been sent again ended at `end`.
-    Sent { psn: Psn, end: Psn },
-}
-
 /// The list behind a sequence NAK for `psn`, while `next` goes out next: what it tells beyond that it makes up.
 #[derive(Debug, Clone, Copy)]
 pub(super) struct GapList<'a> {
@@ -69,7 +57,6 @@ pub(crate) struct SelectiveRepeat {
     has_list: bool,
     /// The last of them has just been written; the batch ends behind it.
     pause: bool,
-    mark: Mark,
     /// Whether a NAK has asked for them, and when they left: the ACK then gives a sample of the round trip.
     asked: bool,
     left_at: Option<Instant>,
@@ -100,10 +87,7 @@ impl SelectiveRepeat {
     #[inline]
     pub(super) fn lets_new_pass(&self) -> bool {
         !self.under_way
-            || !self.wants_to_send()
-                && !self.holds_others()
-                && !self.responses.is_active()
-                && self.mark != Mark::Due
+            || !self.wants_to_send() && !self.holds_others() && !self.responses.is_active()
     }
 
     /// Something that was sent before goes out next.
@@ -128,48 +112,15 @@ impl SelectiveRepeat {
         self.asked && self.end.is_some_and(all)
     }
 
-    /// Reserved bits of the packet `psn` of a request: a packet that is sent again alone tells the peer that this requester
-    /// takes gap lists, and so does the next one behind them; a READ REQUEST for what is missing asks whether it has to come
-    /// before others.
-    pub(super) fn announcement(&self, wqe: &SendWqe, psn: Psn) -> u8 {
+    /// Reserved bits of the request packet `psn`: a packet that is sent again alone tells the peer that this requester
+    /// takes gap lists; a READ REQUEST for what is missing asks whether it has to come before others.
+    pub(super) fn announcement(&self, psn: Psn) -> u8 {
         let alone = self.asked && self.end.is_some_and(|end| end.since(psn) > 0);
         match self.enabled {
-            true if alone || self.marks(wqe) => TAKES_GAP_LISTS,
+            true if alone => TAKES_GAP_LISTS,
             true if self.responses.may_be_asked_again(psn) => ANY_PART,
             _ => 0,
         }
-    }
-
-    /// True if the next packet has the mark, which is one of this request.
-    pub(super) fn marks(&self, wqe: &SendWqe) -> bool {
-        self.mark == Mark::Due && !self.wants_to_send() && !wqe.needs_response()
-    }
-
-    /// The packet `psn`, of this request, has left in its turn.
-    pub(super) fn note_in_turn(&mut self, wqe: &SendWqe, psn: Psn) {
-        if self.marks(wqe)
-            && let Some(end) = self.end
-        {
-            self.mark = Mark::Sent { psn, end };
-        }
-    }
-
-    /// A NAK that the packet with the mark has drawn: what its list tells of, and was sent again before that packet, goes out once
-    /// more. Returns how many packets. One NAK does so for each mark: a copy of it, or a forged one, does not.
-    pub(super) fn repeat(&mut self, list: GapList<'_>) -> u32 {
-        let Mark::Sent { end: upto, .. } = self.mark else { return 0 };
-        self.mark = Mark::Due;
-        if self.left > 0 {
-            self.further.push(Gap { first: self.next, packets: self.left });
-            self.left = 0;
-        }
-        let before = self.further.len();
-        let lost = self.gaps_of(list).filter(|gap| upto.since(gap.end()) >= 0);
-        self.further.extend(lost);
-        let repeated = self.further[before..].iter().map(|gap| gap.packets).sum();
-        self.further[before..].reverse();
-        (self.has_list, self.left_at) = (true, None);
-        repeated
     }
 
     /// The gaps of a list, as far as it makes sense; none if nobody has asked for lists. So much is told at a time at most.
@@ -247,9 +198,6 @@ impl SelectiveRepeat {
         (self.left, self.run, self.end, self.left_at) = (0, 0, None, None);
         self.forget_list();
         self.pause = false;
-        if self.mark == Mark::Due {
-            self.mark = Mark::NotDue;
-        }
         self.note_responses();
     }
 
@@ -275,7 +223,6 @@ impl SelectiveRepeat {
     /// Nothing is on its way any more.
     pub(super) fn reset(&mut self) {
         self.responses.reset();
-        self.mark = Mark::NotDue;
         self.forget();
     }
 
@@ -290,10 +237,6 @@ impl SelectiveRepeat {
     #[inline(never)]
     fn note_repaired(&mut self, una: Psn, now: Instant) {
         self.responses.note_progress();
-        if matches!(self.mark, Mark::Sent { psn, .. } if una.since(psn) > 0) {
-            // What was sent again behind it has a mark of its own.
-            self.mark = Mark::Due;
-        }
         if self.wants_to_send() {
             self.pass(una);
         }
@@ -367,12 +310,6 @@ impl SelectiveRepeat {
         (self.next, self.left, self.run, self.end) = (psn, run, run, Some(psn.add(run)));
         self.start = psn;
         (self.asked, self.left_at) = (asked, None);
-        // While the packet with the last mark is on its way there is no other one: a NAK does not tell which has drawn it. It
-        // says nothing about what goes out now.
-        let keeps = |marked: Psn, end: Psn| psn.since(marked) <= 0 && psn.since(end) >= 0;
-        if !matches!(self.mark, Mark::Sent { psn: marked, end } if keeps(marked, end)) {
-            self.mark = Mark::NotDue;
-        }
         self.forget_list();
         self.under_way = true;
     }
@@ -397,9 +334,7 @@ impl SelectiveRepeat {
             "more to send than the run has"
         );
         let last = self.further.first().map_or(self.next.add(self.left), Gap::end);
-        let ends = self.end.is_none_or(|end| {
-            self.left == 0 && !more || end == last || self.has_list && end.since(last) >= 0
-        });
+        let ends = self.end.is_none_or(|end| self.left == 0 && !more || end == last);
         debug_assert!(ends, "what is sent again ends where it was meant to");
         debug_assert!(self.left == 0 || psns.is_outstanding(self.next), "sent again, though done");
         let under_way = self.end.is_some() || self.responses.is_active();
@@ -424,9 +359,6 @@ impl SelectiveRepeat {
         self.pause = last;
         if self.asked {
             self.left_at.get_or_insert(now);
-            if last && self.peer_reorders() && self.mark == Mark::NotDue {
-                self.mark = Mark::Due;
-            }
         }
     }
 }

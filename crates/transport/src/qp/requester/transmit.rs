@@ -110,7 +110,7 @@ impl Requester {
         let missing = &self.selective_repeat.responses;
         let read_last = missing.last_of_request(wqe, psn);
         let queue = &self.send_queue;
-        let reserved7 = self.selective_repeat.announcement(wqe, psn);
+        let reserved7 = self.selective_repeat.announcement(psn);
         let packet = RequestPacket { config, queue, wqe, psn, ack_req, read_last, reserved7 };
         let written = packet.write(out, cx.mem)?;
         if mutated("resent-corrupted") && !self.psns.sends_new() {
@@ -155,8 +155,7 @@ impl Requester {
             return false;
         }
         let outstanding = self.psns.outstanding();
-        // One packet with the mark may be more than the window has room for: nothing else tells what was lost again.
-        if self.psns.must_resend() || self.selective_repeat.marks(wqe) {
+        if self.psns.must_resend() {
             return true;
         }
         if !wqe.op.is_read() {
@@ -186,7 +185,6 @@ impl Requester {
             return;
         };
         let psn = self.psns.next();
-        self.selective_repeat.note_in_turn(wqe, psn);
         let last = wqe.last_of_request(psn);
         let fresh = self.psns.sends_new();
         let finished = last == wqe.last_psn();

@@ -53,7 +53,6 @@ impl Responder {
     ) {
         if self.silent && !mutated("nak-again") {
             self.reorder(packet, DropReason::PsnNakPending, cx);
-            tell_again(self, now, packet);
         } else if self.report_gap(now, cx) {
             self.take_reorder_buffer(config, cx);
             self.reorder(packet, DropReason::PsnOutOfSequence, cx);
@@ -85,7 +84,7 @@ impl Responder {
         packet: &Packet<'_>,
         cx: &mut Context<'_>,
     ) {
-        (self.silent, self.lost_again) = (false, false);
+        self.silent = false;
         self.responses.retract_nak(self.expected, &self.replay);
         match self
             .receives
@@ -355,21 +354,6 @@ impl Responder {
 fn give_back(buffer: Box<ReorderBuffer>, expected: Psn, cx: &mut Context<'_>) {
     cx.counters.drop_earlier(DropReason::KeptDiscarded, buffer.kept_from(expected));
     cx.reorder_buffers.give_back(buffer);
-}
-
-/// ADR 33: a requester that takes gap lists is told again of what is missing. A packet with its mark left behind everything that
-/// it was told of: what of that is still missing was lost again. And one that asks for an ACK may come since the NAK was lost.
-fn tell_again(responder: &mut Responder, now: Instant, packet: &Packet<'_>) {
-    let takes_lists = responder.peer_takes_gap_lists;
-    let Some(buffer) = responder.reorder_buffer.as_deref().filter(|_| takes_lists) else { return };
-    let (bth, since) = (&packet.bth, buffer.psns_since_told(packet.bth.psn));
-    let plain = matches!(packet.info.operation, Operation::Send | Operation::Write);
-    let marked = plain && bth.reserved7 & TAKES_GAP_LISTS != 0 && since >= 0;
-    let asks = bth.ack_req && since >= limits::PSNS_PER_GAP_LIST;
-    if (marked || asks) && responder.reply_budget.spend(now) {
-        responder.lost_again |= marked;
-        responder.answer_now(responder.expected, Syndrome::nak(NakCode::PsnSequence));
-    }
 }
 
 /// B25: the application learns of a violation that used up no receive.

@@ -327,12 +327,12 @@ fn key_of(answer: &Response) -> Psn {
     }
 }
 
-/// Writes the one packet of an answer, with the list of gaps if there is one and these reserved bits; `None` if there is no room, or it is a READ
+/// Writes the one packet of an answer, with the list of gaps if there is one; `None` if there is no room, or it is a READ
 /// response.
 pub(super) fn write_answer(
     config: &QpConfig,
     answer: &Response,
-    (gaps, reserved7): (&[Gap], u8),
+    gaps: &[Gap],
     out: &mut [u8],
 ) -> Option<Transmit> {
     let ack = Syndrome::ack(Syndrome::ACK_UNLIMITED);
@@ -347,9 +347,7 @@ pub(super) fn write_answer(
     // XRC has the opcodes of RC under its own service.
     let opcode = opcode.of_service(config.service());
     let mut writer = HeaderWriter::new(out);
-    let mut bth = Bth::new(opcode, config.peer_qpn(), psn);
-    bth.reserved7 = reserved7;
-    writer.put(&bth)?;
+    writer.put(&Bth::new(opcode, config.peer_qpn(), psn))?;
     writer.put(&Aeth { syndrome, msn })?;
     if let Some(result) = result {
         writer.put(&result)?;

@@ -776,18 +776,8 @@ impl Pair {
 
     /// Node 0 hears a sequence NAK with a list of gaps from its peer.
     pub fn nak_with_list(&mut self, psn: u32, list: &[u8]) {
-        self.sequence_nak(psn, list, 0);
-    }
-
-    /// The same, which says that what was sent again has been lost again.
-    pub fn nak_lost_again(&mut self, psn: u32, list: &[u8]) {
-        self.sequence_nak(psn, list, uroce_wire::TAKES_GAP_LISTS);
-    }
-
-    fn sequence_nak(&mut self, psn: u32, list: &[u8], reserved7: u8) {
         let syndrome = Syndrome::nak(uroce_wire::NakCode::PsnSequence);
-        let write = |out: &mut HeaderWriter<'_>, bth: &mut Bth| {
-            bth.reserved7 = reserved7;
+        let write = |out: &mut HeaderWriter<'_>, _: &mut Bth| {
             out.put(&Aeth { syndrome, msn: 0 }).unwrap();
         };
         let bytes = self.forge(0, Opcode::RC_ACKNOWLEDGE, psn, write, list);
