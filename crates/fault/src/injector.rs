@@ -29,7 +29,7 @@ use store::Store;
 use treatment::{Mute, Treatment};
 
 use crate::packet_view::PacketView;
-use crate::rule::{Action, Matcher, Rule};
+use crate::rule::{Action, Rule};
 use crate::{Direction, PacketMeta, Plan, Time};
 
 /// What becomes of a packet.
@@ -242,9 +242,8 @@ impl FaultInjector {
 
 /// Indices of the rules about a direction.
 fn about(rules: &[Rule], direction: Direction) -> Vec<usize> {
-    let is_about = |matcher: &Matcher| matcher.direction.is_none_or(|own| own == direction);
     let rules = rules.iter().enumerate();
-    rules.filter(|(_, rule)| is_about(&rule.matcher)).map(|(index, _)| index).collect()
+    rules.filter(|(_, rule)| rule.matcher.is_about(direction)).map(|(index, _)| index).collect()
 }
 
 /// Index of the rule that each rule names in `then`.

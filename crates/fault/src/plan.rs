@@ -61,9 +61,7 @@ impl Plan {
     /// pair an answer goes to is learned from packets of the other direction.
     pub fn watches(&self, direction: Direction) -> bool {
         let answers = |rule: &Rule| rule.actions.iter().any(|a| matches!(a, Action::Answer(_)));
-        self.rules
-            .iter()
-            .any(|rule| answers(rule) || rule.matcher.direction.is_none_or(|own| own == direction))
+        self.rules.iter().any(|rule| answers(rule) || rule.matcher.is_about(direction))
     }
 
     /// True if packets of this direction are only dropped or let go on at once: no rule keeps, copies, changes or answers
@@ -72,8 +70,8 @@ impl Plan {
         let drops = |action: &Action| {
             matches!(action, Action::Drop | Action::Pass | Action::Mute(_) | Action::Stop)
         };
-        let is_about = |rule: &&Rule| rule.matcher.direction.is_none_or(|own| own == direction);
-        self.rules.iter().filter(is_about).flat_map(|rule| &rule.actions).all(drops)
+        let rules = self.rules.iter().filter(|rule| rule.matcher.is_about(direction));
+        rules.flat_map(|rule| &rule.actions).all(drops)
     }
 
     /// True if another seed may give other faults.

@@ -37,6 +37,11 @@ pub(crate) struct Matcher {
 }
 
 impl Matcher {
+    /// True if packets of this direction can match.
+    pub(crate) fn is_about(&self, direction: Direction) -> bool {
+        self.direction.is_none_or(|own| own == direction)
+    }
+
     /// True if the history of the queue pair is needed to decide.
     pub(crate) fn needs_history(&self) -> bool {
         let is_index = matches!(self.queue_pair, Some(QueuePairMatch::Index(_)));
