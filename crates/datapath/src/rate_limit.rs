@@ -30,6 +30,13 @@ impl RateLimit {
         Self { per_source, in_all, since, taken: 0, by_source: [0; SOURCES], hashing }
     }
 
+    /// The limit on packets for all processes on an address, or all engines of a device: what one costs is multiplied by their
+    /// number (ADR 12). A peer sends one when it gives up before it has an answer.
+    #[must_use]
+    pub fn to_everyone() -> Self {
+        Self::new(2, 5)
+    }
+
     /// Counts an event of `source`; `false`: it is over the limit.
     pub fn take(&mut self, now: Instant, source: IpAddr) -> bool {
         if now.saturating_duration_since(self.since) >= WINDOW {

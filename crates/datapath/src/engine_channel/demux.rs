@@ -13,10 +13,6 @@ use crate::packet::RxPacket;
 use crate::rate_limit::RateLimit;
 use crate::shared_port::{GsiTarget, RedirectTarget};
 
-/// Limit on packets for all engines, per source and in all, each tenth of a second: what one packet costs is multiplied
-/// by the number of engines (ADR 12).
-const TO_EVERYONE: (u16, u16) = (2, 5);
-
 /// State shared by the engines beside their channels: used for requests to services and for groups
 /// only.
 #[derive(Debug)]
@@ -56,7 +52,7 @@ pub(super) struct Demux {
 impl Demux {
     pub(super) fn new(own: usize, count: usize, shared: Arc<Shared>, sender: Sender) -> Self {
         let (members, redirected) = (MembershipCache::default(), DatapathStats::default());
-        let to_everyone = RateLimit::new(TO_EVERYONE.0, TO_EVERYONE.1);
+        let to_everyone = RateLimit::to_everyone();
         Self { own, count, shared, members, to_everyone, sender, redirected, without_member: 0 }
     }
 

@@ -12,9 +12,6 @@ use uroce_wire::{DropReason, Qpn, Slot};
 use super::attached::AttachedClient;
 use super::link_table::LinkTable;
 
-/// Limit on packets for all clients, per source and in all, each tenth of a second (ADR 12).
-const TO_EVERYONE: (u16, u16) = (2, 5);
-
 /// Most service IDs that one client may claim.
 const MAX_SERVICES: usize = 4096;
 
@@ -48,7 +45,7 @@ impl Clients {
             services: HashMap::new(),
             groups: HashMap::new(),
             gsi,
-            to_everyone: RateLimit::new(TO_EVERYONE.0, TO_EVERYONE.1),
+            to_everyone: RateLimit::to_everyone(),
             links: LinkTable::new(links),
             has_marks: false,
             drops: [0; DropReason::COUNT],

@@ -18,10 +18,6 @@ const UNRELIABLE_CONNECTION: u8 = 0b001;
 /// Time for which an unreliable connection counts as in use after a packet.
 const RECENT: Duration = Duration::from_secs(10);
 
-/// Limit on packets for all processes, per source and in all, each tenth of a second: each packet
-/// wakes every process on the address. A peer sends one when it gives up before it has an answer.
-const TO_EVERYONE: (u16, u16) = (2, 5);
-
 /// Limit on lookups of the process that listens on a service ID, likewise.
 const LOOKUPS: (u16, u16) = (10, 50);
 
@@ -69,7 +65,7 @@ impl Demux {
             connections: Connections::new(namespace),
             message: RedirectMessage::new(),
             counts: DemuxCounts::default(),
-            to_everyone: RateLimit::new(TO_EVERYONE.0, TO_EVERYONE.1),
+            to_everyone: RateLimit::to_everyone(),
             lookups: RateLimit::new(LOOKUPS.0, LOOKUPS.1),
             services_elsewhere: ServiceConnections::new(namespace),
             misrouted: 0,
