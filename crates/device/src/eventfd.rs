@@ -58,7 +58,7 @@ impl EventFd {
 
 impl Drop for EventFd {
     fn drop(&mut self) {
-        fork::forget_event(self.0.as_fd());
+        fork::forget(self.0.as_fd());
     }
 }
 

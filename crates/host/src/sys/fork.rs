@@ -58,7 +58,7 @@ pub fn keep_from_children(socket: impl AsFd) {
 }
 
 /// A child gets an eventfd of its own in the place of this one, which is never readable unless the child makes it so.
-/// [`forget_event`] must be called before it is closed.
+/// [`forget`] must be called before it is closed.
 pub fn part_event_from_children(event: BorrowedFd<'_>) {
     watch();
     know(event, EVENT);
@@ -71,14 +71,9 @@ pub fn keep_descriptor_from_children(descriptor: BorrowedFd<'_>) {
     know(descriptor, OTHER);
 }
 
-/// Undoes [`keep_descriptor_from_children`].
+/// Undoes [`part_event_from_children`] and [`keep_descriptor_from_children`].
 pub fn forget(descriptor: BorrowedFd<'_>) {
     know(descriptor, 0);
-}
-
-/// Undoes [`part_event_from_children`].
-pub fn forget_event(event: BorrowedFd<'_>) {
-    know(event, 0);
 }
 
 fn know(fd: BorrowedFd<'_>, what: u64) {
@@ -195,7 +190,7 @@ mod tests {
         let mut set = [rustix::event::PollFd::new(&event, rustix::event::PollFlags::IN)];
         let readable = rustix::event::poll(&mut set, Some(&rustix::event::Timespec::default()));
         assert_eq!(readable, Ok(0), "the child has written to its own");
-        forget_event(event.as_fd());
+        forget(event.as_fd());
     }
 
     #[test]
