@@ -54,7 +54,6 @@ impl PortSocket {
         keep_from_children(&socket);
         bpf::drop_everything(&socket).map_err(failed("a socket filter"))?;
         believe_no_path_mtu(&socket, local.is_ipv4()).map_err(failed("a socket option"))?;
-
         if traffic == StackTraffic::Copies {
             make_copies_cheap(&socket, local.is_ipv4());
         }

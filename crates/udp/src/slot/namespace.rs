@@ -48,7 +48,7 @@ impl PortNamespace {
         Self { own, user: geteuid().as_raw() }
     }
 
-    /// The address with the scope that it needs, and port.
+    /// The address and port, with its scope: a link-local address cannot be bound without.
     pub(crate) fn address(self) -> SocketAddr {
         self.own
     }

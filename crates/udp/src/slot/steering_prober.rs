@@ -1,7 +1,7 @@
 //! Probing of the steering: which process has which index in the port group.
 
 use std::io;
-use std::net::{SocketAddr, UdpSocket};
+use std::net::UdpSocket;
 use std::os::fd::OwnedFd;
 use std::time::{Duration, Instant};
 
@@ -37,8 +37,6 @@ struct ProbeRound {
 #[derive(Debug)]
 pub(crate) struct SteeringProber {
     own: Slot,
-    /// With its scope: a link-local address cannot be bound without.
-    local: SocketAddr,
     namespace: PortNamespace,
     /// The socket of the process in the port group.
     socket: OwnedFd,
@@ -53,18 +51,7 @@ pub(crate) struct SteeringProber {
 impl SteeringProber {
     pub(crate) fn new(own: Slot, namespace: PortNamespace, socket: OwnedFd) -> Self {
         let (round, found, now) = (None, SocketIndices::new(), Instant::now());
-        let local = namespace.address();
-        Self {
-            own,
-            local,
-            namespace,
-            socket,
-            round,
-            found,
-            interval: MIN_INTERVAL,
-            next: now,
-            nonce: 0,
-        }
+        Self { own, namespace, socket, round, found, interval: MIN_INTERVAL, next: now, nonce: 0 }
     }
 
     /// Starts a probe, because packets are misrouted, unless there was one shortly before.
@@ -84,7 +71,8 @@ impl SteeringProber {
     fn probe(&mut self, now: Instant) -> io::Result<Option<ProbeRound>> {
         let Some(join_lock) = JoinLock::try_enter(self.namespace)? else { return Ok(None) };
         let expected = self.namespace.slots_taken()?.len();
-        let mut any_port = self.local;
+        let local = self.namespace.address();
+        let mut any_port = local;
         any_port.set_port(0);
         let from = UdpSocket::bind(any_port)?;
         from.set_nonblocking(true)?;
@@ -92,7 +80,7 @@ impl SteeringProber {
         for index in 0..expected {
             let index = u8::try_from(index).unwrap_or(u8::MAX);
             let probe = Probe { index, asker: self.own, nonce: self.nonce };
-            from.send_to(&probe.write(), self.local)?;
+            from.send_to(&probe.write(), local)?;
         }
         let (nonce, end) = (self.nonce, now + ANSWER_TIMEOUT);
         let (indices, ordered) = (SocketIndices::new(), SocketIndices::new());

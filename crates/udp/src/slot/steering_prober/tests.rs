@@ -1,3 +1,5 @@
+use std::net::SocketAddr;
+
 use uroce_datapath::{IpId, RxPacket};
 use uroce_testkit::namespace::Namespace;
 
@@ -40,7 +42,7 @@ impl Bench {
         while let Ok((length, src)) = self.arrivals.recv_from(&mut room) {
             let packet = RxPacket {
                 src,
-                dst: self.prober.local,
+                dst: self.prober.namespace.address(),
                 traffic_class: 0,
                 hop_limit: 64,
                 ip_id: IpId::Hidden(0),
