@@ -286,7 +286,7 @@ impl Responder {
     /// Gives the reorder buffer back with all that is in it.
     pub(crate) fn drop_reorder_buffer(&mut self, cx: &mut Context<'_>) {
         if let Some(buffer) = self.reorder_buffer.take() {
-            give_back(buffer, self.expected, cx);
+            discard(buffer, self.expected, cx);
         }
     }
 
@@ -322,13 +322,13 @@ impl Responder {
             }
             return;
         }
-        // The request that stopped it was answered.
-        let rest = if self.has_stopped() { self.expected.add(1) } else { self.expected };
-        give_back(buffer, rest, cx);
-        if !self.has_stopped() {
-            // The requester that sent the missing packet waits to hear that nothing else is missing.
-            acknowledge_again(self, cx);
+        if self.has_stopped() {
+            // The request that stopped it was answered.
+            return discard(buffer, self.expected.add(1), cx);
         }
+        cx.reorder_buffers.give_back(buffer);
+        // The requester that sent the missing packet waits to hear that nothing else is missing.
+        acknowledge_again(self, cx);
     }
 
     /// No receive was there, or the queue pair has failed.
@@ -351,7 +351,7 @@ impl Responder {
 }
 
 /// Gives a reorder buffer back. What is in it from `expected` on is not executed any more.
-fn give_back(buffer: Box<ReorderBuffer>, expected: Psn, cx: &mut Context<'_>) {
+fn discard(buffer: Box<ReorderBuffer>, expected: Psn, cx: &mut Context<'_>) {
     cx.counters.drop_earlier(DropReason::KeptDiscarded, buffer.kept_from(expected));
     cx.reorder_buffers.give_back(buffer);
 }
