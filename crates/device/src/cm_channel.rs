@@ -148,7 +148,7 @@ impl CmChannel {
     /// EAGAIN: no event waits, and the descriptor does not block. EINTR: a signal handler ran that was installed
     /// without `SA_RESTART`.
     pub fn read_event(&self) -> io::Result<CmEvent> {
-        self.0.read(|_| ())
+        self.0.read()
     }
 
     /// The next event if one waits, for a caller that has slept in read(2) of the descriptor, and taken nothing else from it.

@@ -48,20 +48,9 @@ impl CompChannel {
         self.0.wait(timeout)
     }
 
-    /// The next event, as read(2) of the descriptor would bring it: sleeps if a program made the
-    /// descriptor blocking, and is interrupted by signals as read(2) is. `note` is called with the
-    /// event before it leaves the list, so that a concurrent destruction of its CQ finds the event
-    /// either in the list or noted. `note` must not call the device.
-    ///
-    /// # Errors
-    /// EAGAIN: no event waits, and the descriptor does not block. EINTR: a signal handler ran that was installed
-    /// without `SA_RESTART`.
-    pub fn read_event(&self, note: impl FnMut(&CqEvent)) -> io::Result<CqEvent> {
-        self.0.read(note)
-    }
-
-    /// The next event if one waits, for a caller that has slept in read(2) of the descriptor, and taken nothing else from
-    /// it. For `note` see [`read_event`](Self::read_event).
+    /// The next event if one waits, for a caller that has slept in read(2) of the descriptor, and taken nothing else from it.
+    /// `note` is called with the event before it leaves the list, so that a concurrent destruction of its CQ finds the
+    /// event either in the list or noted. `note` must not call the device.
     pub fn event_after_read(&self, note: impl FnOnce(&CqEvent)) -> Option<CqEvent> {
         self.0.pop_after_read(note)
     }

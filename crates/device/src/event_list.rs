@@ -74,22 +74,18 @@ impl<T: PartialEq> EventList<T> {
         Some(event)
     }
 
-    /// The oldest event; sleeps as read(2) of the descriptor does. For `note` see [`pop_noted`](Self::pop_noted).
-    pub(crate) fn read(&self, mut note: impl FnMut(&T)) -> io::Result<T> {
+    /// The oldest event; sleeps as read(2) of the descriptor does.
+    pub(crate) fn read(&self) -> io::Result<T> {
         loop {
-            if let Some(event) = self.pop_noted(&mut note) {
+            if let Some(event) = self.pop_after_read(|_| ()) {
                 return Ok(event);
             }
             self.fd.read()?;
-            // There may be more, which others sleep for: the descriptor is readable as long as events wait.
-            if !self.lock().is_empty() {
-                self.fd.signal();
-            }
         }
     }
 
-    /// The oldest event, if there is one, for a caller that has read the descriptor itself: there may be more, which others
-    /// sleep for. For `note` see [`pop_noted`](Self::pop_noted).
+    /// The oldest event, if there is one, for a caller that may have read the descriptor. There may be more, which others sleep
+    /// for: it is readable as long as events wait. For `note` see [`pop_noted`](Self::pop_noted).
     pub(crate) fn pop_after_read(&self, note: impl FnOnce(&T)) -> Option<T> {
         let event = self.pop_noted(note)?;
         if !self.lock().is_empty() {
@@ -180,7 +176,7 @@ mod tests {
         list.push(1);
         let (retained, is_over) = std::sync::mpsc::channel();
         let destroyer = Arc::clone(&list);
-        let got = list.read(|_| {
+        let got = list.pop_after_read(|_| {
             let retained = retained.clone();
             let destroyer = Arc::clone(&destroyer);
             std::thread::spawn(move || {
@@ -206,7 +202,7 @@ mod tests {
             list.push(2);
             list.fd.read().expect("and again");
             list.retain(|_| false);
-            done.send((first, list.push(3), list.read(|_| ()).ok()))
+            done.send((first, list.push(3), list.read().ok()))
         });
         let end = ended.recv_timeout(Duration::from_secs(10));
         assert_eq!(end, Ok((Some(1), true, Some(3))));
@@ -220,7 +216,7 @@ mod tests {
         let taken = Mutex::new(Vec::new());
         let take = || {
             loop {
-                match list.read(|_| ()).expect("nothing interrupts") {
+                match list.read().expect("nothing interrupts") {
                     u32::MAX => break,
                     event => taken.lock().expect("no panic").push(event),
                 }
