@@ -1,7 +1,7 @@
 //! What the AF_PACKET datapath puts on the wire and takes from it, between network namespaces.
 
 use std::io::Read;
-use std::net::{IpAddr, SocketAddr};
+use std::net::SocketAddr;
 use std::time::{Duration, Instant};
 
 use etherparse::{NetSlice, SlicedPacket, TransportSlice};
@@ -11,6 +11,7 @@ use socket2::{Domain, Protocol, Socket, Type};
 use uroce_datapath::{Datapath, IpId, Route};
 use uroce_host::BindError;
 use uroce_packet::{PacketConfig, PacketDatapath, PacketError};
+use uroce_testkit::icmp::too_big;
 use uroce_testkit::namespace::{Namespace, Wire};
 use uroce_udp::{UdpConfig, UdpDatapath};
 use uroce_wire::{Flow, ROCE_PORT, icrc, parse_ethernet, verify};
@@ -334,21 +335,6 @@ fn a_foreign_address_is_refused() {
         let bind = matches!(error, PacketError::Bind(_));
         assert!(bind && error.to_string().contains("--address"), "{error}");
     }
-}
-
-/// What a router says to `own` when a packet to `peer` is too long for the next link, as anybody can say it. It names
-/// our port as the source: the kernel believes what concerns a socket of its own.
-fn too_big(own: SocketAddr, peer: SocketAddr) -> Vec<u8> {
-    let (IpAddr::V4(from), IpAddr::V4(to)) = (own.ip(), peer.ip()) else { panic!("IPv4") };
-    let ports = [own.port(), peer.port(), 1408, 0].into_iter().flat_map(u16::to_be_bytes);
-    let head = [0x45, 0, 5, 0x94, 0, 0, 0x40, 0, 64, 17, 0, 0];
-    let mut message = vec![3, 4, 0, 0, 0, 0, 0x02, 0x28];
-    message.extend(head.into_iter().chain(from.octets()).chain(to.octets()).chain(ports));
-    let words = message.chunks_exact(2).map(|pair| u32::from(pair[0]) << 8 | u32::from(pair[1]));
-    let sum: u32 = words.sum();
-    let checksum = !(((sum & 0xffff) + (sum >> 16)) as u16);
-    message[2..4].copy_from_slice(&checksum.to_be_bytes());
-    message
 }
 
 #[test]

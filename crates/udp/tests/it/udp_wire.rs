@@ -1,12 +1,13 @@
 //! What the UDP datapath puts on the wire and takes from it.
 
 use std::io::Read;
-use std::net::{IpAddr, SocketAddr, UdpSocket};
+use std::net::{SocketAddr, UdpSocket};
 use std::time::{Duration, Instant};
 
 use etherparse::{NetSlice, SlicedPacket, TransportSlice};
 use socket2::{Domain, Protocol, Socket, Type};
 use uroce_datapath::{Datapath, Flush, Route};
+use uroce_testkit::icmp::too_big;
 use uroce_testkit::namespace::{Namespace, Wire};
 use uroce_udp::{UdpConfig, UdpDatapath};
 
@@ -209,31 +210,6 @@ fn e1_what_strangers_send_to_a_source_port_goes_nowhere() {
         stranger.send_to(&[0; 1000], ("127.0.0.1", port)).expect("send");
     }
     assert_eq!(a.recv(64, &mut |_| ()).expect("recv"), 0);
-}
-
-/// What a router says to `own` when a packet to `peer` is too long for the next link, as anybody can say it.
-fn too_big(own: SocketAddr, peer: SocketAddr) -> Vec<u8> {
-    let ports = [own.port(), peer.port(), 1408, 0].into_iter().flat_map(u16::to_be_bytes);
-    match (own.ip(), peer.ip()) {
-        (IpAddr::V4(own), IpAddr::V4(peer)) => {
-            let head = [0x45, 0, 5, 0x94, 0, 0, 0x40, 0, 64, 17, 0, 0];
-            let mut message = vec![3, 4, 0, 0, 0, 0, 0x02, 0x28];
-            message.extend(head.into_iter().chain(own.octets()).chain(peer.octets()).chain(ports));
-            let words =
-                message.chunks_exact(2).map(|pair| u32::from(pair[0]) << 8 | u32::from(pair[1]));
-            let sum: u32 = words.sum();
-            let checksum = !(((sum & 0xffff) + (sum >> 16)) as u16);
-            message[2..4].copy_from_slice(&checksum.to_be_bytes());
-            message
-        }
-        (IpAddr::V6(own), IpAddr::V6(peer)) => {
-            let head = [0x60, 0, 0, 0, 5, 0x80, 17, 64];
-            let mut message = vec![2, 0, 0, 0, 0, 0, 5, 0];
-            message.extend(head.into_iter().chain(own.octets()).chain(peer.octets()).chain(ports));
-            message
-        }
-        _ => panic!("of two IP versions"),
-    }
 }
 
 /// The kernel would believe it for ten minutes.
