@@ -56,6 +56,14 @@ impl Side {
     }
 }
 
+/// Two sides on one clock.
+fn on_one_clock(fabric: &LoopbackFabric) -> (VirtualClock, Side, Side) {
+    let clock = VirtualClock::new();
+    let side = |last| Side::of(Node::on_clock(fabric, last, &clock));
+    let (a, b) = (side(1), side(2));
+    (clock, a, b)
+}
+
 fn request(event: CmEvent) -> CommId {
     match event {
         CmEvent { cookie: LISTENER, id, kind: CmEventKind::ConnectRequest(_) } => id,
@@ -135,9 +143,7 @@ fn the_last_message_is_acknowledged_before_its_connection_ends() {
 #[test]
 fn timewait_ends_by_the_clock() {
     let fabric = LoopbackFabric::new();
-    let clock = VirtualClock::new();
-    let side = |last| Side::of(Node::on_clock(&fabric, last, &clock));
-    let (a, b) = (side(1), side(2));
+    let (clock, a, b) = on_one_clock(&fabric);
     let ((id_a, _), _) = connected(&a, &b);
     a.node.device.cm().disconnect(id_a, &[]).expect("it stands");
     settle(&[&a.node, &b.node]);
@@ -368,9 +374,7 @@ fn a38_r57_the_queue_pair_of_an_idle_peer_whose_memory_was_read_last_does() {
 #[test]
 fn r112_a_destroyed_queue_pair_keeps_no_restarted_peer_out() {
     let fabric = LoopbackFabric::new();
-    let clock = VirtualClock::new();
-    let side = |last| Side::of(Node::on_clock(&fabric, last, &clock));
-    let (a, b) = (side(1), side(2));
+    let (clock, a, b) = on_one_clock(&fabric);
     let ((_, qa), (_, qb)) = connected(&a, &b);
     b.node.device.destroy_qp(qb).expect("it exists");
     let mut peer = Peer::new(&fabric);

@@ -27,11 +27,17 @@ fn accept_all(world: &mut World) -> usize {
     accepted
 }
 
+/// The fields of a REQ of `peer`.
+fn fields_of(peer: IpAddr, n: u32) -> Req {
+    match Mad::parse(&req_of(peer, n)).expect("a MAD").message {
+        Message::Req(req) => req,
+        other => panic!("a REQ, not {}", other.name()),
+    }
+}
+
 /// A REQ of `peer` that wants our answer within `code`.
 fn slow_req(peer: IpAddr, n: u32, code: u8) -> [u8; MAD_LEN] {
-    let Message::Req(mut req) = Mad::parse(&req_of(peer, n)).expect("a REQ").message else {
-        panic!("a REQ")
-    };
+    let mut req = fields_of(peer, n);
     (req.local_response_timeout, req.remote_response_timeout) = (code, code);
     Mad { tid: 77, message: req.into() }.emit()
 }
@@ -74,9 +80,7 @@ fn a39_forged_calls_that_are_taken_back_do_not_fill_the_table_with_timewait() {
     world.b.cm.listen(world.now, SERVICE, 1_024).expect("free");
     for n in 10..8_000 {
         let from = source(n);
-        let Message::Req(mut req) = Mad::parse(&req_of(from, n)).expect("a REQ").message else {
-            panic!("a REQ")
-        };
+        let mut req = fields_of(from, n);
         req.primary.ack_timeout = 31;
         world.b.receive(world.now, from, &Mad { tid: 77, message: req.into() }.emit());
         assert_eq!(accept_all(&mut world), 1, "{n}: {:?}", world.b.drops);

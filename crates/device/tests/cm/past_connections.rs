@@ -8,15 +8,12 @@ use uroce_device::transport::{QpAttr, QpAttrMask, QpState, QpType, SendOp};
 use uroce_device::wire::{Psn, Qpn};
 use uroce_device::{CmEventKind, VirtualClock};
 
-use crate::common::{Node, assert_ok, collect, settle};
-use crate::{Side, connect, request};
+use crate::common::{assert_ok, collect, settle};
+use crate::{Side, connect, on_one_clock, request};
 
 /// Two sides on one clock, of which the second one listens.
 fn sides() -> (VirtualClock, Side, Side) {
-    let fabric = LoopbackFabric::new();
-    let clock = VirtualClock::new();
-    let side = |last| Side::of(Node::on_clock(&fabric, last, &clock));
-    let (a, b) = (side(1), side(2));
+    let (clock, a, b) = on_one_clock(&LoopbackFabric::new());
     b.listen();
     (clock, a, b)
 }
