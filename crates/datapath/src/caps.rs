@@ -87,7 +87,7 @@ pub struct DatapathStats {
     pub rx_packets: u64,
     /// Bytes received and delivered.
     pub rx_bytes: u64,
-    /// Packets that arrived and were dropped by the datapath (receive ring full, no usable
+    /// Packets that arrived and were dropped by the datapath (receive buffer or ring full, no usable
     /// address, nothing in them).
     pub rx_dropped: u64,
     /// Packets that arrived longer than a receive buffer and were dropped.
