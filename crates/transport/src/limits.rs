@@ -79,6 +79,10 @@ pub const SELECTIVE_REPEAT_PROBE_NS: u64 = 20_000;
 /// Packets that are sent again at a time when a gap turns out to be longer than one packet; if these are too few as
 /// well, everything is sent again.
 pub const SELECTIVE_REPEAT_BURST: u32 = 8;
+/// A requester that takes gap lists is told again when it asks for an ACK so many PSNs behind all that was known when it was told last.
+pub const PSNS_PER_GAP_LIST: u32 = 64;
+/// Packets that may leave without room in the window until there is progress, since they ask what was lost again.
+pub const ASKS_BEYOND_WINDOW: u32 = 16;
 /// Most packets that one gap list tells of.
 pub const PACKETS_PER_GAP_LIST: u32 = 512;
 /// A peer that dropped what was behind a gap so often in a row is taken for one without a reorder buffer,

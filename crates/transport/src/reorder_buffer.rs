@@ -113,6 +113,8 @@ pub(crate) struct ReorderBuffer {
     dropped: Option<Psn>,
     /// The peer was told of the gaps before this PSN.
     told: Psn,
+    /// One past the last PSN that had been seen then.
+    seen_when_told: Psn,
     /// The gaps that it was told of last.
     gaps: Vec<Gap>,
 }
@@ -128,6 +130,7 @@ impl Default for ReorderBuffer {
             end: Psn::default(),
             dropped: None,
             told: Psn::default(),
+            seen_when_told: Psn::default(),
             gaps: Vec::with_capacity(GAPS_PER_LIST),
         }
     }
@@ -141,7 +144,7 @@ impl ReorderBuffer {
         debug_assert!(self.count.is_power_of_two(), "the ring is even at the wrap of PSNs");
         debug_assert!(self.blocks.iter().all(Option::is_none), "a buffer that is lent is empty");
         (self.first, self.base, self.end) = (0, expected, expected);
-        (self.dropped, self.told) = (None, expected);
+        (self.dropped, self.told, self.seen_when_told) = (None, expected, expected);
     }
 
     /// Notes that the packet `psn` exists, if it is in reach of the first missing one, `expected`, or of the last one that
@@ -216,13 +219,20 @@ impl ReorderBuffer {
         self.told.since(psn) > 0
     }
 
+    /// How many PSNs behind all that had been seen when the peer was told last this packet is, which was seen; `None` if it is
+    /// among them, or out of reach.
+    pub(crate) fn news_since_told(&self, psn: Psn) -> Option<u32> {
+        let beyond = u32::try_from(psn.since(self.seen_when_told)).ok();
+        beyond.filter(|_| self.reaches(psn))
+    }
+
     /// What the peer was told may have been lost.
     pub(crate) fn forget_told(&mut self, expected: Psn) {
         self.told = expected;
     }
 
-    /// What is missing from `expected` on, as far as one list tells; it is told by that.
-    pub(crate) fn tell_gaps(&mut self, expected: Psn) -> &[Gap] {
+    /// What is missing from `expected` on, as far as one list tells, and one past the last PSN that was seen; it is told by that.
+    pub(crate) fn tell_gaps(&mut self, expected: Psn) -> (&[Gap], Psn) {
         let end = self.dropped.filter(|psn| psn.since(expected) > 0).unwrap_or(self.end);
         self.gaps.clear();
         let (mut psn, mut left) = (expected, limits::PACKETS_PER_GAP_LIST);
@@ -238,8 +248,8 @@ impl ReorderBuffer {
             }
             psn = psn.add(1);
         }
-        self.told = psn;
-        &self.gaps
+        (self.told, self.seen_when_told) = (psn, self.end);
+        (&self.gaps, self.end)
     }
 
     /// Gives back the blocks before the one of the packet that is missing now.

@@ -37,7 +37,8 @@ pub use frame::{
     parse_ethernet_on, parse_ip, verify_frame_icrc, write_ethernet, write_ipv4_udp, write_ipv6_udp,
 };
 pub use gap_list::{
-    GAPS_PER_LIST, Gap, TAKES_GAP_LISTS, is_gap_list_length, read_gap_list, write_gap_list,
+    GAPS_PER_LIST, Gap, TAKES_GAP_LISTS, is_gap_list_length, read_gap_list, read_seen,
+    write_gap_list,
 };
 pub use gid::{BadGid, Gid};
 pub use grh::Grh;

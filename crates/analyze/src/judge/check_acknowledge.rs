@@ -234,8 +234,10 @@ impl Answers {
         let new =
             SequenceNak { psn: sight.psn, frame, time, naks: 0, new_packets: 0, is_served: false };
         let mut gap = again.unwrap_or(new);
-        gap.naks = gap.naks.saturating_add(1);
-        if gap.naks == MANY_NAKS {
+        // One with a list of gaps may come again, to a requester that asks for that (ADR 33).
+        let has_list = sight.length().is_some_and(|length| length > 0);
+        gap.naks = gap.naks.saturating_add(u32::from(!has_list));
+        if gap.naks == MANY_NAKS && !has_list {
             sight.breaks(&NAK_REPEATED, ledger, || {
                 format!(
                     "{} NAKs for PSN {} since frame {}",

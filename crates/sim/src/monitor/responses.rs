@@ -2,7 +2,7 @@
 
 use std::collections::BTreeSet;
 
-use uroce_wire::{Mtu, NakCode, Operation, Packet, Psn, SyndromeKind};
+use uroce_wire::{Mtu, NakCode, Operation, Packet, Psn, SyndromeKind, TAKES_GAP_LISTS};
 
 use super::message_count::MessageCount;
 use super::psn::PsnLine;
@@ -26,6 +26,8 @@ pub(super) struct ResponseMonitor {
     responded: u64,
     /// The gap for which a NAK was sent.
     gap: Option<u64>,
+    /// The requester has asked for gap lists, so that it may be told of one gap again.
+    takes_gap_lists: bool,
     /// The highest MSN so far.
     msn: Psn,
     messages: MessageCount,
@@ -45,6 +47,7 @@ impl ResponseMonitor {
             acknowledged: start,
             responded: start,
             gap: None,
+            takes_gap_lists: false,
             msn: Psn::new(0),
             messages: MessageCount::default(),
             mtu,
@@ -55,9 +58,11 @@ impl ResponseMonitor {
     pub(super) fn handle_arrived(&mut self, packet: &Packet<'_>) {
         let psn = self.line.extend(packet.bth.psn, self.arrived_to);
         let end = psn + self.span(packet);
-        if self.gap.is_some_and(|gap| (psn..end).contains(&gap)) {
+        let asks_again = self.takes_gap_lists && self.asks_behind_gap(packet, psn);
+        if asks_again || self.gap.is_some_and(|gap| (psn..end).contains(&gap)) {
             self.gap = None;
         }
+        self.takes_gap_lists |= asks_for_list(packet);
         if psn == self.in_order && self.not_ready.is_none() {
             self.in_order = end;
         }
@@ -73,6 +78,11 @@ impl ResponseMonitor {
         while self.out_of_order.remove(&self.arrived_to) {
             self.arrived_to += 1;
         }
+    }
+
+    /// A packet behind the gap that was told of draws a NAK again if it asks for an ACK, or for a list (ADR 33).
+    fn asks_behind_gap(&self, packet: &Packet<'_>, psn: u64) -> bool {
+        self.gap.is_some_and(|gap| psn > gap) && (packet.bth.ack_req || asks_for_list(packet))
     }
 
     fn span(&self, packet: &Packet<'_>) -> u64 {
@@ -178,4 +188,9 @@ impl ResponseMonitor {
         self.msn = msn;
         Ok(())
     }
+}
+
+fn asks_for_list(packet: &Packet<'_>) -> bool {
+    let plain = matches!(packet.info.operation, Operation::Send | Operation::Write);
+    plain && packet.bth.reserved7 & TAKES_GAP_LISTS != 0
 }

@@ -261,7 +261,7 @@ impl Responder {
                     cx.counters.drop(DropReason::TxFailed);
                     self.fail_read(config, train.next, cx);
                     let nak = self.responses.pop()?;
-                    return responses::write_answer(config, &nak, &[], out);
+                    return responses::write_answer(config, &nak, None, out);
                 }
             }
             self.responses.pop();
@@ -269,9 +269,9 @@ impl Responder {
                 Some(buffer)
                     if self.peer_takes_gap_lists && answer.is_sequence_nak(self.expected) =>
                 {
-                    buffer.tell_gaps(self.expected)
+                    Some(buffer.tell_gaps(self.expected))
                 }
-                _ => &[],
+                _ => None,
             };
             return responses::write_answer(config, &answer, gaps, out);
         }

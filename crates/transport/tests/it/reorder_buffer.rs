@@ -279,6 +279,54 @@ fn a9_packets_behind_the_expected_psn_draw_one_nak_and_change_nothing() {
     assert!(pair.memory() == before);
 }
 
+/// The requester takes gap lists: it has asked for one in what it sent again. The next PSN is `EPSN + 2`.
+fn with_lists() -> Pair {
+    let mut pair = pair();
+    pair.hit(&write(&pair, 1));
+    let mut again = write(&pair, 0);
+    again.bth.reserved7 = uroce_wire::TAKES_GAP_LISTS;
+    assert_eq!(pair.reply(&again), acknowledge(EPSN + 1, ACK));
+    pair
+}
+
+/// A packet of the requester that asks for a list.
+fn asking(pair: &Pair, offset: u32) -> Forged {
+    let mut packet = write(pair, offset).no_ack();
+    packet.bth.reserved7 = uroce_wire::TAKES_GAP_LISTS;
+    packet
+}
+
+#[test]
+fn r53_a_requester_that_takes_lists_is_told_again_when_it_asks_behind_all_that_was_known() {
+    let mut pair = with_lists();
+    let nak = acknowledge(EPSN + 2, NAK_SEQUENCE);
+    assert_eq!(pair.reply(&write(&pair, 5)), nak);
+    assert_eq!(pair.reply(&asking(&pair, 4)), [], "known to be on its way when it was told");
+    assert_eq!(pair.reply(&asking(&pair, 6)), nak);
+    assert_eq!(pair.reply(&asking(&pair, 6)), [], "a copy");
+    let far = 6 + limits::PSNS_PER_GAP_LIST;
+    assert_eq!(pair.reply(&write(&pair, far)), [], "an ACK is asked for, and not a list");
+    assert_eq!(pair.reply(&write(&pair, far + 1)), nak);
+    // Others hear of a gap once.
+    let mut pair = self::pair();
+    pair.hit(&write(&pair, 1));
+    assert_eq!(pair.reply(&asking(&pair, 2)), []);
+    assert_eq!(pair.reply(&write(&pair, 200)), []);
+}
+
+/// The last PSN that was seen only grows, and there is an end to what a reorder buffer reaches.
+#[test]
+fn a9_packets_that_ask_for_lists_out_of_reach_draw_no_nak() {
+    let mut pair = with_lists();
+    let mut answers = 0;
+    let psns = (1..20_000u32).map(|index| 2 + index.wrapping_mul(0x9e37_79b9) % ((1 << 23) - 3));
+    for offset in psns {
+        answers += pair.hit(&asking(&pair, offset)).len();
+    }
+    assert!(answers < 10, "{answers}");
+    assert_eq!((pair.expected(), pair.state()), (EPSN + 2, QpState::Rts));
+}
+
 #[test]
 fn s9_without_a_buffer_to_borrow_packets_are_dropped_as_ever() {
     // The buffers of a device are lent to as many other queue pairs.

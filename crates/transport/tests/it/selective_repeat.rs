@@ -371,10 +371,10 @@ fn r71_gaps_that_are_known_are_told_together_and_closed_in_one_round_trip() {
 
 const NAK: u8 = 0x60;
 
-/// Lengths of the lists behind sequence NAKs of node 1, in gaps.
+/// Lengths of the lists behind sequence NAKs of node 1, in gaps. The last entry is no gap.
 fn lists(pair: &Pair) -> Vec<usize> {
     let naks = pair.trace.iter().filter(|seen| seen.from == 1 && seen.syndrome() == Some(NAK));
-    naks.map(|seen| seen.packet().payload().len() / 4).collect()
+    naks.map(|seen| (seen.packet().payload().len() / 4).saturating_sub(1)).collect()
 }
 
 #[test]
@@ -435,6 +435,144 @@ fn r75_lost_lists_and_packets_of_lists_cost_no_timeout() {
     assert!(pair.nodes[0].sends()[0].is_ok());
     assert!(pair.trace.last().unwrap().at.since(start) < MS);
     assert_eq!(pair.nodes[0].counters.ack_timeout, 0);
+}
+
+/// Of a path on which a probe is late.
+const LATENCY_NS: u64 = 20_000;
+
+/// Two nodes on such a path that have repaired losses before, so that the round trip is known.
+fn pair_on_long_path() -> Pair {
+    let mut pair = pair(true);
+    pair.latency_ns = LATENCY_NS;
+    run(&mut pair, 1, 60, &[20]);
+    run(&mut pair, 2, 1_500, &[20]);
+    pair
+}
+
+/// The packets of node `from` with the bit that asks for lists, by their distance from `first`.
+fn asking(pair: &Pair, first: u32) -> Vec<u32> {
+    let of = pair.trace.iter().filter(|seen| seen.from == 0);
+    let asking = of.filter(|seen| seen.packet().bth.reserved7 != 0);
+    asking.map(|seen| seen.psn - first).collect()
+}
+
+/// The first new packet behind what was sent again draws the NAK once more if that was lost again: nobody waits for a probe.
+#[test]
+fn r75_what_is_lost_again_is_told_of_as_soon_as_something_behind_it_arrives() {
+    let mut pair = pair_on_long_path();
+    let once = run(&mut pair, 3, 1_500, &[20]).1;
+    let first = pair.nodes[0].qp.next_psn().get();
+    let (again, took) = run(&mut pair, 4, 1_500, &[20, 20, 20]);
+    assert_eq!(again, [20, 20, 20]);
+    let asking = asking(&pair, first);
+    assert_eq!(asking.len(), 6, "each repair, and one behind each: {asking:?}");
+    assert_eq!(pair.nodes[0].counters.ack_timeout, 0);
+    assert!(took <= once + 2 * 2 * LATENCY_NS, "{took} ns, and {once} without");
+}
+
+/// Several gaps, of which some are lost again, others not, and new ones come behind.
+#[test]
+fn r75_of_several_gaps_those_that_are_lost_again_are_sent_again() {
+    let mut pair = pair_on_long_path();
+    let lost = [20, 21, 40, 60, 61, 62, 100, 21, 60, 100, 300, 310];
+    let (mut again, _) = run(&mut pair, 3, 1_500, &lost);
+    assert!(again.len() <= lost.len() + 2, "{again:?}");
+    again.sort_unstable();
+    again.dedup();
+    assert_eq!(again, [20, 21, 40, 60, 61, 62, 100, 300, 310]);
+    assert_eq!(pair.nodes[0].counters.ack_timeout, 0);
+}
+
+/// A NAK that is lost comes again when the requester asks for an ACK.
+#[test]
+fn r75_a_lost_nak_comes_again_when_an_ack_is_asked_for() {
+    let mut pair = pair_on_long_path();
+    let first = pair.nodes[0].qp.next_psn().get();
+    let (mut packets, mut naks) = (1, 1);
+    pair.filter(move |seen| {
+        let (left, hit) = match seen.from {
+            0 => (&mut packets, seen.psn == first + 20),
+            _ => (&mut naks, seen.syndrome() == Some(NAK)),
+        };
+        let hit = hit && *left > 0;
+        *left -= u32::from(hit);
+        if hit { Fate::Drop } else { Fate::Deliver }
+    });
+    pair.trace.clear();
+    write(&mut pair, 3, 30);
+    pair.run_for(LATENCY_NS / 2);
+    write(&mut pair, 4, 80);
+    pair.run();
+    assert!(pair.nodes[0].sends().iter().all(Wc::is_ok));
+    assert_eq!(lists(&pair), [1, 1]);
+    let sent = pair.trace.iter().filter(|seen| seen.from == 0).count();
+    assert_eq!(sent, 111, "no probe");
+}
+
+/// A READ is asked for by going back, and what the peer says until it has that is no reason to do so again, nor costs a retry.
+#[test]
+fn r71_a_nak_from_before_going_back_is_no_news() {
+    let mut pair = pair_on_long_path();
+    let first = pair.nodes[0].qp.next_psn().get();
+    let retries = pair.nodes[0].counters.completer_retry_err;
+    pair.filter(|_| Fate::Drop);
+    let (va, rkey) = (pair.nodes[1].va(0), pair.nodes[1].rkey());
+    let target = pair.nodes[0].sge(0, PACKET);
+    pair.nodes[0].send(&wr_sges(3, SendOp::Read { va, rkey }, &[target])).unwrap();
+    write(&mut pair, 4, 40);
+    pair.run_for(1_000);
+    let list = |seen: u8| [0, 0, 0, 1, 0, seen, 0, 0];
+    for seen in [20, 30, 41] {
+        pair.nak_with_list(first, &list(seen));
+        pair.run_for(2 * LATENCY_NS);
+    }
+    assert_eq!(pair.nodes[0].counters.completer_retry_err, retries + 1);
+    // Something was sent behind that, and has arrived.
+    write(&mut pair, 5, 2);
+    pair.run_for(1_000);
+    pair.nak_with_list(first, &list(42));
+    assert_eq!(pair.nodes[0].counters.completer_retry_err, retries + 2);
+}
+
+/// What never gets through ends as it always did: by its timeouts, however often a NAK asks for it.
+#[test]
+fn r75_what_is_always_lost_ends_by_its_timeout() {
+    let mut pair = pair_on_long_path();
+    let before = pair.nodes[0].counters.ack_timeout;
+    let first = pair.nodes[0].qp.next_psn().get();
+    pair.filter(move |seen| match (seen.from, seen.psn - first) {
+        (0, 20) => Fate::Drop,
+        _ => Fate::Deliver,
+    });
+    (3..8).for_each(|wr_id| write(&mut pair, wr_id, 100));
+    pair.run();
+    assert_eq!(pair.nodes[0].sends()[0].status, WcStatus::RetryExcErr);
+    let timeouts = pair.nodes[0].counters.ack_timeout - before;
+    assert_eq!(timeouts, u64::from(pair.setup.retry_cnt), "the first NAK has used up one retry");
+}
+
+/// Somebody who forges such NAKs, or doubles them, does not have the same packets sent again for each.
+#[test]
+fn a9_a_nak_that_comes_again_counts_once_for_what_was_sent_behind() {
+    let (mut pair, first) = unanswered();
+    let list = |seen: u8| [0, 0, 0, 1, 0, seen, 0, 0];
+    pair.nak_with_list(first, &list(40));
+    pair.run_for(1_000);
+    let lost_again = |pair: &mut Pair, seen: u8| {
+        (0..3).for_each(|_| pair.nak_with_list(first, &list(seen)));
+        pair.run_for(1_000);
+    };
+    lost_again(&mut pair, 40);
+    assert_eq!(sent_behind(&pair, first), [0], "nothing has left behind it");
+    lost_again(&mut pair, 41);
+    assert_eq!(sent_behind(&pair, first), [0], "what has never been out cannot have arrived");
+    write(&mut pair, 3, 2);
+    pair.run_for(1_000);
+    lost_again(&mut pair, 41);
+    assert_eq!(sent_behind(&pair, first), [0, 40, 41, 0]);
+    lost_again(&mut pair, 42);
+    assert_eq!(sent_behind(&pair, first), [0, 40, 41, 0]);
+    assert_eq!(asking(&pair, first), [0, 40, 0]);
 }
 
 /// A requester that has asked for lists and has 40 packets on their way, none of which is answered, and the PSN of the first.

@@ -113,6 +113,17 @@ fn one_nak_for_a_gap_and_a_copy_of_it_by_the_network() {
     naks(3).breaks("nak-repeated");
 }
 
+/// ADR 33.
+#[test]
+fn naks_with_lists_of_gaps_may_come_again() {
+    let mut scene = Scene::connected();
+    (10..14).for_each(|psn| scene.send(psn));
+    (0..5).for_each(|_| scene.nak_with_list(10, &[0, 0, 0, 1, 0, 2, 0, 1]));
+    (10..14).for_each(|psn| scene.send(psn));
+    scene.ack(13, 14);
+    scene.keeps_all();
+}
+
 #[test]
 fn naks_for_a_gap_that_was_repaired_in_vain() {
     let mut scene = Scene::connected();

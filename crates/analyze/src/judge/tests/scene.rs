@@ -97,6 +97,14 @@ impl Scene {
         self.answer(psn, Syndrome::nak(code), psn);
     }
 
+    pub fn nak_with_list(&mut self, psn: u32, list: &[u8]) {
+        let syndrome = Syndrome::nak(NakCode::PsnSequence);
+        let aeth = Some(Aeth { syndrome, msn: psn });
+        let payload_len = list.len() as u32;
+        let answer = sample::answer(ASKS, psn, syndrome);
+        self.give(Packet { aeth, payload_len, ..answer }, list);
+    }
+
     pub fn rnr(&mut self, psn: u32) {
         self.answer(psn, Syndrome::rnr(12), psn);
     }

@@ -38,6 +38,7 @@ impl Requester {
         }
         self.tail_probe.note_rewind(now);
         self.selective_repeat.forget();
+        self.selective_repeat.note_going_back(psn, self.psns.next_new());
         while self.reads.back().is_some_and(|read| read.last.since(psn) >= 0) {
             // It will be asked for again.
             self.reads.pop_back();
@@ -61,9 +62,11 @@ impl Requester {
             cx.counters.drop(DropReason::RnrPending);
             return;
         }
-        let copy = psn == self.psns.una() && self.selective_repeat.was_asked_for(psn);
-        let list = GapList { psn, bytes: list, next: self.psns.next() };
-        if copy {
+        let (next, next_new) = (self.psns.next(), self.psns.next_new());
+        let list = GapList { psn, bytes: list, next, next_new };
+        let asked_for = psn == self.psns.una() && self.selective_repeat.was_asked_for(psn);
+        let lost_again = asked_for && self.selective_repeat.was_lost_again(list);
+        if asked_for && !lost_again {
             self.window.note_single_losses(self.selective_repeat.add_gaps(list));
             return self.wake();
         }
@@ -72,14 +75,17 @@ impl Requester {
             self.selective_repeat.forget();
             return self.wake();
         }
-        if psn == self.psns.una() && self.tail_probe.is_too_early(now) {
+        let again =
+            self.tail_probe.is_too_early(now) || self.selective_repeat.has_gone_back_for(list);
+        if psn == self.psns.una() && again && !lost_again {
             // It goes out again already.
             return;
         }
         // A copy of a later request, a tail probe for example, may be the first that a responder sees after it has ignored
         // what followed a request that it was not ready for (R56): no packet was lost.
         let excused = self.rnr_wait.excuses(psn) || self.tail_probe.excuses();
-        if !excused && !self.ack_timer.spend_retry() {
+        // What is lost again and again is ended by the timeout of the first time, which goes on.
+        if !(excused || lost_again) && !self.ack_timer.spend_retry() {
             return fail_with_too_many_naks(self, config, psn, cx);
         }
         let alone = psn == self.psns.una() && self.send_queue.oldest_may_be_reordered();
@@ -91,6 +97,9 @@ impl Requester {
         };
         if let Some(run) = run {
             self.retransmit_oldest(now, run, true);
+            if !lost_again {
+                self.ack_timer.stop();
+            }
             if self.selective_repeat.peer_reorders() {
                 self.window.note_repair(config.mtu_shift());
             }

@@ -6,7 +6,9 @@
 //! (go-back-N), now and at each later NAK at once.
 
 use uroce_memory::mutation::mutated;
-use uroce_wire::{ANY_PART, DropReason, Gap, Packet, Psn, TAKES_GAP_LISTS, read_gap_list};
+use uroce_wire::{
+    ANY_PART, DropReason, Gap, Packet, Psn, TAKES_GAP_LISTS, read_gap_list, read_seen,
+};
 
 use super::placement::{Misplaced, Responded};
 use super::scoreboard::Scoreboard;
@@ -29,12 +31,26 @@ enum GapHandling {
     Discards,
 }
 
-/// The list behind a sequence NAK for `psn`, while `next` goes out next: what it tells beyond that it makes up.
+/// The list behind a sequence NAK for `psn`, while `next` goes out next, and `next_new` is the first PSN that has never been out:
+/// what it tells beyond that it makes up.
 #[derive(Debug, Clone, Copy)]
 pub(super) struct GapList<'a> {
     pub(super) psn: Psn,
     pub(super) bytes: &'a [u8],
     pub(super) next: Psn,
+    pub(super) next_new: Psn,
+}
+
+impl GapList<'_> {
+    /// One past the last PSN that the peer had seen when it wrote this.
+    fn seen(&self) -> Option<Psn> {
+        read_seen(self.bytes, self.psn).filter(|seen| self.next_new.since(*seen) >= 0)
+    }
+
+    /// True if the peer had seen a packet behind those before `end`.
+    fn has_seen_beyond(&self, end: Psn) -> bool {
+        self.seen().is_some_and(|seen| seen.since(end) > 0)
+    }
 }
 
 /// Packets that are sent again before new ones.
@@ -57,6 +73,15 @@ pub(crate) struct SelectiveRepeat {
     has_list: bool,
     /// The last of them has just been written; the batch ends behind it.
     pause: bool,
+    /// All of them have left, before the packet with this PSN was out: if the peer has that one, what it still misses of them was
+    /// lost again, unless the network reorders (as a packet threshold of 1 in RFC 9002, section 6.1.1).
+    left_before: Option<Psn>,
+    /// The next SEND or WRITE packet that has never been out asks the peer what it misses then.
+    asks_next: bool,
+    /// How many of those have left since the last progress although the window was full.
+    asked_beyond_window: u32,
+    /// The requester went back to the first PSN when the second one had never been out.
+    went_back: Option<(Psn, Psn)>,
     /// Whether a NAK has asked for them, and when they left: the ACK then gives a sample of the round trip.
     asked: bool,
     left_at: Option<Instant>,
@@ -87,7 +112,10 @@ impl SelectiveRepeat {
     #[inline]
     pub(super) fn lets_new_pass(&self) -> bool {
         !self.under_way
-            || !self.wants_to_send() && !self.holds_others() && !self.responses.is_active()
+            || !self.wants_to_send()
+                && !self.holds_others()
+                && !self.responses.is_active()
+                && !self.asks_next
     }
 
     /// Something that was sent before goes out next.
@@ -112,12 +140,44 @@ impl SelectiveRepeat {
         self.asked && self.end.is_some_and(all)
     }
 
-    /// Reserved bits of the request packet `psn`: a packet that is sent again alone tells the peer that this requester
-    /// takes gap lists; a READ REQUEST for what is missing asks whether it has to come before others.
-    pub(super) fn announcement(&self, psn: Psn) -> u8 {
+    /// A NAK for the oldest packet says that what was sent again was lost again, and has a list of what is missing now.
+    pub(super) fn was_lost_again(&self, list: GapList<'_>) -> bool {
+        self.asked
+            && !self.wants_to_send()
+            && self.left_before.is_some_and(|before| list.has_seen_beyond(before))
+            && self.first_gap(list).is_some()
+    }
+
+    /// The requester went back to the PSN of this NAK, and the peer may have written it before that.
+    pub(super) fn has_gone_back_for(&self, list: GapList<'_>) -> bool {
+        let same = |from: Psn| from == list.psn && list.seen().is_some();
+        self.went_back.is_some_and(|(from, next)| same(from) && !list.has_seen_beyond(next))
+    }
+
+    /// The requester goes back to `psn`, and `next_new` has never been out.
+    pub(super) fn note_going_back(&mut self, psn: Psn, next_new: Psn) {
+        self.went_back = Some((psn, next_new));
+    }
+
+    /// The next SEND or WRITE packet may leave although the window is full, since it asks for a list: nothing else tells what was
+    /// lost again. A few of them may until there is progress.
+    pub(super) fn may_ask_beyond_window(&self) -> bool {
+        self.asks_next && self.asked_beyond_window < limits::ASKS_BEYOND_WINDOW
+    }
+
+    /// The next packet of a SEND or WRITE that had never been out has left; the window had room for it, or not.
+    pub(super) fn note_new(&mut self, had_room: bool) {
+        self.asked_beyond_window += u32::from(self.asks_next && !had_room);
+        self.asks_next = false;
+    }
+
+    /// Reserved bits of the packet `psn` of a request: a packet that is sent again alone tells the peer that this requester
+    /// takes gap lists, and the next `new` one behind those, of a SEND or WRITE, asks for one; a READ REQUEST for what is missing
+    /// asks whether it has to come before others.
+    pub(super) fn announcement(&self, psn: Psn, new: bool) -> u8 {
         let alone = self.asked && self.end.is_some_and(|end| end.since(psn) > 0);
         match self.enabled {
-            true if alone => TAKES_GAP_LISTS,
+            true if alone || self.asks_next && new => TAKES_GAP_LISTS,
             true if self.responses.may_be_asked_again(psn) => ANY_PART,
             _ => 0,
         }
@@ -150,7 +210,7 @@ impl SelectiveRepeat {
         self.further.extend(gaps.filter(|gap| gap.first.since(end) >= 0));
         let added = self.further.len() - before;
         if let Some(last) = self.further[before..].last() {
-            self.end = Some(last.end());
+            (self.end, self.left_before) = (Some(last.end()), None);
             self.further[before..].reverse();
             self.further.rotate_left(before);
         }
@@ -197,7 +257,7 @@ impl SelectiveRepeat {
     pub(crate) fn forget(&mut self) {
         (self.left, self.run, self.end, self.left_at) = (0, 0, None, None);
         self.forget_list();
-        self.pause = false;
+        (self.pause, self.asks_next, self.left_before) = (false, false, None);
         self.note_responses();
     }
 
@@ -237,6 +297,7 @@ impl SelectiveRepeat {
     #[inline(never)]
     fn note_repaired(&mut self, una: Psn, now: Instant) {
         self.responses.note_progress();
+        self.asked_beyond_window = 0;
         if self.wants_to_send() {
             self.pass(una);
         }
@@ -310,6 +371,7 @@ impl SelectiveRepeat {
         (self.next, self.left, self.run, self.end) = (psn, run, run, Some(psn.add(run)));
         self.start = psn;
         (self.asked, self.left_at) = (asked, None);
+        (self.left_before, self.went_back) = (None, None);
         self.forget_list();
         self.under_way = true;
     }
@@ -339,6 +401,10 @@ impl SelectiveRepeat {
         debug_assert!(self.left == 0 || psns.is_outstanding(self.next), "sent again, though done");
         let under_way = self.end.is_some() || self.responses.is_active();
         debug_assert!(self.under_way || !under_way, "something is repaired, and nobody looks");
+        let has_left = self.left_before.is_none() || self.end.is_some() && !self.wants_to_send();
+        debug_assert!(has_left, "what has left does not wait to leave");
+        let few = self.asked_beyond_window <= limits::ASKS_BEYOND_WINDOW;
+        debug_assert!(few, "more packets beyond the window than may be");
         self.responses.assert_invariants(psns);
     }
 
@@ -355,8 +421,13 @@ impl SelectiveRepeat {
         }
     }
 
-    fn note_sent(&mut self, last: bool, now: Instant) {
+    /// A packet was sent again; `next_new` has never been out.
+    fn note_sent(&mut self, last: bool, next_new: Psn, now: Instant) {
         self.pause = last;
+        if last {
+            self.left_before = Some(next_new);
+            self.asks_next = self.peer_reorders();
+        }
         if self.asked {
             self.left_at.get_or_insert(now);
         }
@@ -373,9 +444,6 @@ impl Requester {
         self.selective_repeat.begin(self.psns.una(), run, asked);
         self.retransmission =
             if asked { Retransmission::SelectiveRepeat } else { Retransmission::TailProbe };
-        if asked {
-            self.ack_timer.stop();
-        }
         self.tail_probe.note_rewind(now);
         self.wake();
     }
@@ -397,7 +465,7 @@ impl Requester {
         match self.write_packet(config, &wqe, psn, ack_req, out, cx) {
             Ok(transmit) => {
                 cx.counters.retransmit(1, self.retransmission);
-                self.selective_repeat.note_sent(last, now);
+                self.selective_repeat.note_sent(last, self.psns.next_new(), now);
                 self.arm_ack_timer(config, now);
                 Some(transmit)
             }

@@ -110,7 +110,8 @@ impl Requester {
         let missing = &self.selective_repeat.responses;
         let read_last = missing.last_of_request(wqe, psn);
         let queue = &self.send_queue;
-        let reserved7 = self.selective_repeat.announcement(psn);
+        let new = wqe.may_be_reordered() && psn == self.psns.next_new();
+        let reserved7 = self.selective_repeat.announcement(psn, new);
         let packet = RequestPacket { config, queue, wqe, psn, ack_req, read_last, reserved7 };
         let written = packet.write(out, cx.mem)?;
         if mutated("resent-corrupted") && !self.psns.sends_new() {
@@ -159,7 +160,8 @@ impl Requester {
             return true;
         }
         if !wqe.op.is_read() {
-            return self.window.has_room(outstanding, 1);
+            let asks = self.selective_repeat.may_ask_beyond_window();
+            return asks || self.window.has_room(outstanding, 1);
         }
         // A request for many responses cannot be divided: one of them does not wait for losses to be forgotten.
         let split = if wqe.numbered { wqe.read_split } else { self.window.read_split(config) };
@@ -188,6 +190,10 @@ impl Requester {
         let last = wqe.last_of_request(psn);
         let fresh = self.psns.sends_new();
         let finished = last == wqe.last_psn();
+        if fresh && wqe.may_be_reordered() && self.selective_repeat.is_under_way() {
+            let had_room = self.window.has_room(self.psns.outstanding(), 1);
+            self.selective_repeat.note_new(had_room);
+        }
         if !fresh {
             cx.counters.retransmit(1, self.retransmission);
         } else if psn == wqe.first_psn && !takes_receive_only(&wqe.op) {

@@ -53,6 +53,7 @@ impl Responder {
     ) {
         if self.silent && !mutated("nak-again") {
             self.reorder(packet, DropReason::PsnNakPending, cx);
+            tell_again(self, now, packet);
         } else if self.report_gap(now, cx) {
             self.take_reorder_buffer(config, cx);
             self.reorder(packet, DropReason::PsnOutOfSequence, cx);
@@ -347,6 +348,20 @@ impl Responder {
         let syndrome = Syndrome::nak(NakCode::PsnSequence);
         self.answer_now(self.expected, syndrome);
         true
+    }
+}
+
+/// ADR 33: a requester that takes gap lists is told again of what is missing when it asks for that behind what it has sent again, and
+/// when it asks for an ACK far behind what it was told of last, since the NAK may have been lost.
+fn tell_again(responder: &mut Responder, now: Instant, packet: &Packet<'_>) {
+    let takes_lists = responder.peer_takes_gap_lists;
+    let Some(buffer) = responder.reorder_buffer.as_deref().filter(|_| takes_lists) else { return };
+    let Some(news) = buffer.news_since_told(packet.bth.psn) else { return };
+    let plain = matches!(packet.info.operation, Operation::Send | Operation::Write);
+    let asks = plain && packet.bth.reserved7 & TAKES_GAP_LISTS != 0;
+    let may_miss = packet.bth.ack_req && news >= limits::PSNS_PER_GAP_LIST;
+    if (asks || may_miss) && responder.reply_budget.spend(now) {
+        responder.answer_now(responder.expected, Syndrome::nak(NakCode::PsnSequence));
     }
 }
 

@@ -327,12 +327,12 @@ fn key_of(answer: &Response) -> Psn {
     }
 }
 
-/// Writes the one packet of an answer, with the list of gaps if there is one; `None` if there is no room, or it is a READ
-/// response.
+/// Writes the one packet of an answer, with the list of gaps and one past the last PSN that was seen if there is one; `None` if
+/// there is no room, or it is a READ response.
 pub(super) fn write_answer(
     config: &QpConfig,
     answer: &Response,
-    gaps: &[Gap],
+    gaps: Option<(&[Gap], Psn)>,
     out: &mut [u8],
 ) -> Option<Transmit> {
     let ack = Syndrome::ack(Syndrome::ACK_UNLIMITED);
@@ -353,8 +353,8 @@ pub(super) fn write_answer(
         writer.put(&result)?;
     }
     let mut end = writer.len();
-    if !gaps.is_empty() {
-        end += write_gap_list(out.get_mut(end..)?, psn, gaps.iter().copied());
+    if let Some((gaps, seen)) = gaps {
+        end += write_gap_list(out.get_mut(end..)?, psn, gaps.iter().copied(), seen);
     }
     let len = end + ICRC_LEN;
     Some(Transmit { len, path: config.path(), step: Step::Within })
