@@ -192,6 +192,20 @@ fn r97_too_long_for_the_receive_is_dropped_and_writes_nothing_behind_it() {
 }
 
 #[test]
+fn r90_r97_a_long_packet_does_not_say_that_the_srq_runs_low() {
+    let srq = Some(SrqAttr { max_wr: 8, max_sge: 1, limit: 1 });
+    for opcode in [O::UC_SEND_ONLY, O::UC_SEND_FIRST] {
+        let mut pair = Pair::new(Setup { qp_type: QpType::Uc, srq, ..Setup::default() });
+        pair.post(1, 0, 64);
+        pair.give(&Forged::data(opcode, EPSN, &[1; 256]));
+        assert_eq!((pair.dropped(DropReason::UcInvalid), pair.events()), (1, vec![]));
+        pair.give(&Forged::data(O::UC_SEND_ONLY, EPSN + 1, &[2; 64]));
+        let id = pair.nodes[1].qp.srq().unwrap();
+        assert_eq!(pair.events(), [AsyncEvent::SrqLimitReached(id)], "when it is used up");
+    }
+}
+
+#[test]
 fn r98_a_bad_key_right_or_range_drops_the_write() {
     let mut pair = Pair::new(Setup {
         qp_type: QpType::Uc,

@@ -1,7 +1,7 @@
 //! UC: no answers; a damaged message is dropped whole (R97, R98). UD: one packet, one receive, with the GRH area in
 //! front (R99).
 
-use uroce_wire::{DropReason, NakCode, Packet, Psn, ud_grh_area};
+use uroce_wire::{DropReason, NakCode, Operation, Packet, Psn, ud_grh_area};
 
 use super::Responder;
 use super::checks::Refusal;
@@ -48,9 +48,26 @@ impl Responder {
             cx.counters.drop(DropReason::UcOutOfSequence);
             return;
         }
-        if let Err(refusal) = self.run_request(config, packet, cx) {
+        if let Err(refusal) = self.run_unreliable(config, packet, cx) {
             self.drop_message(config, psn.add(1), refusal, cx);
         }
+    }
+
+    /// A SEND whose first packet is too long for the next receive does not take it: a shared queue would say that it runs low
+    /// (R90).
+    fn run_unreliable(
+        &mut self,
+        config: &QpConfig,
+        packet: &Packet<'_>,
+        cx: &mut Context<'_>,
+    ) -> Result<(), Refusal> {
+        if packet.info.operation == Operation::Send && packet.info.starts() {
+            let length = packet.payload().len() as u64;
+            if let Some(room) = self.receives.next_length(cx).filter(|room| length > *room) {
+                return Err(Refusal::too_long(length, room));
+            }
+        }
+        self.run_request(config, packet, cx)
     }
 
     fn drop_message(
