@@ -68,6 +68,7 @@ impl Requester {
         let lost_again = asked_for && self.selective_repeat.was_lost_again(list);
         if asked_for && !lost_again {
             self.window.note_single_losses(self.selective_repeat.add_gaps(list));
+            self.window.note_kept(self.selective_repeat.kept(list), config.mtu_shift());
             return self.wake();
         }
         if self.psns.next() == psn {
@@ -104,6 +105,7 @@ impl Requester {
                 self.window.note_repair(config.mtu_shift());
             }
             let further = self.selective_repeat.add_gaps(list);
+            self.window.note_kept(self.selective_repeat.kept(list), config.mtu_shift());
             return self.window.note_single_losses(1 + further);
         }
         match self.send_queue.oldest_may_be_reordered() {

@@ -200,6 +200,14 @@ impl SelectiveRepeat {
         first.map(|gap| gap.packets)
     }
 
+    /// How many packets the peer keeps between the gaps of this list.
+    pub(super) fn kept(&self, list: GapList<'_>) -> u32 {
+        let (missing, end) = self
+            .gaps_of(list)
+            .fold((0, list.psn), |(missing, _), gap| (missing + gap.packets, gap.end()));
+        (end.since(list.psn).max(0) as u32).saturating_sub(missing)
+    }
+
     /// A NAK has told of gaps: those behind what was sent again already go out, too. Returns how many.
     pub(super) fn add_gaps(&mut self, list: GapList<'_>) -> u32 {
         let mut gaps = self.gaps_of(list).peekable();

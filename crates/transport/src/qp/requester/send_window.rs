@@ -181,6 +181,15 @@ impl CongestionWindow {
         self.kept = Self::of_short_path(mtu_shift) / limits::KEPT_SHARE;
     }
 
+    /// The peer has told that it keeps so many packets. On a long path all of them may be replaced: they are not on their way any
+    /// more, as in the estimate of the pipe of TCP with SACK (RFC 6675, section 4). No more is outstanding than a reorder buffer holds.
+    pub(super) fn note_kept(&mut self, told: u32, mtu_shift: u32) {
+        if self.path.is_long() {
+            let room = Self::largest(mtu_shift).saturating_sub(self.in_order());
+            self.kept = self.kept.max(told.min(room));
+        }
+    }
+
     /// All of them are acknowledged, or everything is sent again.
     #[inline]
     pub(super) fn end_repair(&mut self) {
@@ -253,6 +262,10 @@ impl CongestionWindow {
         in_order: bool,
         mtu_shift: u32,
     ) {
+        let on_short_path = Self::of_short_path(mtu_shift) / limits::KEPT_SHARE;
+        if self.kept > on_short_path {
+            self.kept = self.kept.saturating_sub(acknowledged).max(on_short_path);
+        }
         if self.path.is_long() && self.path.note_delivered(acknowledged, now, in_order) {
             let held = self.path.packets().saturating_mul(limits::WINDOW_PER_PATH);
             self.limit = self.limit.max(held.min(Self::largest(mtu_shift)));
@@ -505,6 +518,31 @@ mod tests {
         }
         assert_eq!(window.packets(), 16384);
         window
+    }
+
+    #[test]
+    fn r71_what_a_peer_keeps_is_replaced_on_a_long_path_up_to_the_largest_window() {
+        let mut window = wide();
+        (0..100).for_each(|_| window.note_single_loss());
+        let without = window.packets();
+        window.note_repair(10);
+        window.note_kept(1_000, 10);
+        assert_eq!(window.packets(), without + 1_000);
+        window.note_kept(10, 10);
+        assert_eq!(window.packets(), without + 1_000, "an older list");
+        window.note_progress(300, NOW, false, 10);
+        assert_eq!(window.packets() - window.in_order(), 700, "some of that is acknowledged");
+        window.note_kept(20_000, 10);
+        assert_eq!(window.packets(), limits::MAX_WINDOW);
+        window.note_progress(20_000, NOW, false, 10);
+        assert_eq!(window.packets() - window.in_order(), 128);
+        window.end_repair();
+        assert_eq!(window.kept, 0);
+        let mut short = CongestionWindow::default();
+        short.start_path(10);
+        short.note_repair(10);
+        short.note_kept(1_000, 10);
+        assert_eq!(short.kept, 128);
     }
 
     #[test]
