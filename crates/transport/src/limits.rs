@@ -60,7 +60,7 @@ pub const ROUND_TRIP_PERIOD_NS: u64 = 10_000_000_000;
 /// The window of a QP may grow to so many times what was delivered in a round trip: the rest waits in queues.
 pub const WINDOW_PER_PATH: u32 = 2;
 /// While lost packets are sent again to a peer with a reorder buffer, the window of a QP is larger by this share (as a divisor) of that of a short
-/// path: what is in that buffer is not on its way any more.
+/// path, and by more once the peer has told that it keeps more: what is in that buffer is not on its way any more.
 pub const KEPT_SHARE: u32 = 2;
 /// Room for the headers, pad and ICRC of a request in a reorder buffer.
 pub const REORDER_HEADERS: usize = 64;

@@ -1,8 +1,8 @@
 //! Reorder buffers: requests that arrived behind a PSN gap wait there until the missing ones come.
 //!
 //! A buffer consists of blocks, each of which holds the window of a short path; it may hold the largest window. A queue pair borrows one when a packet comes
-//! that belongs there, and gives it back when everything in it has been executed, so that a queue pair on a short path
-//! never has more than three. A device has at most `limits::REORDER_BLOCKS`, however many of its queue pairs lose packets
+//! that belongs there, and gives it back when everything in it has been executed, so that a queue pair on a short path, where
+//! two windows may be outstanding, never has more than four. A device has at most `limits::REORDER_BLOCKS`, however many of its queue pairs lose packets
 //! at a time. A block is allocated when it is first needed, and used again from then on.
 
 use uroce_wire::{GAPS_PER_LIST, Gap, Mtu, Psn};

@@ -181,13 +181,11 @@ impl CongestionWindow {
         self.kept = Self::of_short_path(mtu_shift) / limits::KEPT_SHARE;
     }
 
-    /// The peer has told that it keeps so many packets. On a long path all of them may be replaced: they are not on their way any
+    /// The peer has told that it keeps so many packets. Up to a whole window of them may be replaced: they are not on their way any
     /// more, as in the estimate of the pipe of TCP with SACK (RFC 6675, section 4). No more is outstanding than a reorder buffer holds.
     pub(super) fn note_kept(&mut self, told: u32, mtu_shift: u32) {
-        if self.path.is_long() {
-            let room = Self::largest(mtu_shift).saturating_sub(self.in_order());
-            self.kept = self.kept.max(told.min(room));
-        }
+        let room = Self::largest(mtu_shift).saturating_sub(self.in_order());
+        self.kept = self.kept.max(told.min(room).min(self.limit));
     }
 
     /// All of them are acknowledged, or everything is sent again.
@@ -262,9 +260,9 @@ impl CongestionWindow {
         in_order: bool,
         mtu_shift: u32,
     ) {
-        let on_short_path = Self::of_short_path(mtu_shift) / limits::KEPT_SHARE;
-        if self.kept > on_short_path {
-            self.kept = self.kept.saturating_sub(acknowledged).max(on_short_path);
+        let at_least = Self::of_short_path(mtu_shift) / limits::KEPT_SHARE;
+        if self.kept > at_least {
+            self.kept = self.kept.saturating_sub(acknowledged).max(at_least);
         }
         if self.path.is_long() && self.path.note_delivered(acknowledged, now, in_order) {
             let held = self.path.packets().saturating_mul(limits::WINDOW_PER_PATH);
@@ -521,7 +519,7 @@ mod tests {
     }
 
     #[test]
-    fn r71_what_a_peer_keeps_is_replaced_on_a_long_path_up_to_the_largest_window() {
+    fn r71_what_a_peer_keeps_is_replaced_up_to_a_window_and_to_the_largest_one() {
         let mut window = wide();
         (0..100).for_each(|_| window.note_single_loss());
         let without = window.packets();
@@ -541,8 +539,9 @@ mod tests {
         let mut short = CongestionWindow::default();
         short.start_path(10);
         short.note_repair(10);
+        assert_eq!(short.kept, 128, "before it tells");
         short.note_kept(1_000, 10);
-        assert_eq!(short.kept, 128);
+        assert_eq!(short.kept, 256);
     }
 
     #[test]
