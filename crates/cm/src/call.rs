@@ -68,6 +68,9 @@ pub struct Call {
 }
 
 impl Call {
+    /// Packet lifetime (code) of a path of which nothing else is known, as Linux 6.12 has it for RoCE.
+    pub const PACKET_LIFETIME: u8 = 16;
+
     /// A call with the defaults of this crate: 15 repetitions about a second apart, where the
     /// kernel takes 4.6 s; the ACK timeout comes out as Linux 6.12 has it.
     pub fn new(remote: IpAddr, service_id: ServiceId, qpn: Qpn, starting_psn: Psn) -> Call {
@@ -87,7 +90,7 @@ impl Call {
             flow_control: false,
             traffic_class: 0,
             hop_limit: 64,
-            packet_lifetime: 16,
+            packet_lifetime: Call::PACKET_LIFETIME,
             ack_timeout: None,
             response_timeout: 18,
             max_retries: 15,

@@ -17,6 +17,7 @@ use uroce_verbs_abi::{IBV_QPT_RC, IBV_QPT_UD, ibv_gid, rdma_cm_id, rdma_event_ch
 
 use crate::contexts::Used;
 use crate::options::Options;
+use crate::path_record::PathRecord;
 use crate::ports;
 use crate::sockaddr;
 
@@ -59,6 +60,8 @@ pub(crate) struct State {
     pub(crate) listens: Vec<(Used, ServiceId)>,
     /// The way to the peer was looked up or given: only then a call goes out.
     pub(crate) has_route: bool,
+    /// What the program reads of it.
+    pub(crate) path_record: Option<PathRecord>,
     /// Completion queues that `rdma_create_qp` made, and their channels.
     pub(crate) made_queues: bool,
     /// What the program has set by `rdma_set_option`.

@@ -33,6 +33,7 @@ mod multicast;
 mod options;
 mod owned_id;
 mod owned_qp;
+mod path_record;
 mod ports;
 mod qp_values;
 mod queue_pair;

@@ -14,6 +14,7 @@ use crate::bind::{bind, reserve};
 use crate::channel::post;
 use crate::contexts::{self, Used};
 use crate::id::{id_of, settle};
+use crate::path_record;
 use crate::sockaddr;
 use crate::wait::complete;
 
@@ -106,9 +107,11 @@ pub(crate) unsafe extern "C" fn rdma_resolve_route(
     _timeout_ms: c_int,
 ) -> c_int {
     call("rdma_resolve_route", || {
-        let used = object_of!(id_of(id))?.find_route()?;
+        let inner = object_of!(id_of(id))?;
+        let used = inner.find_route()?;
         // SAFETY: an id that was found, and that the manual pages forbid to destroy during a call.
         unsafe {
+            path_record::fill(id, &mut inner.state(), &used);
             post(id, Some(&used), CmEventKind::RouteResolved)?;
             complete(id)
         }

@@ -14,6 +14,7 @@ use uroce_verbs_abi::{
 
 use crate::channel::post;
 use crate::id::{Id, id_of};
+use crate::path_record;
 use crate::ports;
 
 /// The field has 5 bits.
@@ -86,6 +87,8 @@ unsafe fn set_path(
     let used = state.used.clone().ok_or(INVALID)?;
     state.options.packet_lifetime = Some(path[PATH_LIFETIME] & MOST_ACK_TIMEOUT);
     state.has_route = true;
+    // SAFETY: a living id, by the caller's promise.
+    unsafe { path_record::fill(id, &mut state, &used) };
     drop(state);
     // SAFETY: a living id, by the caller's promise.
     unsafe { post(id, Some(&used), CmEventKind::RouteResolved) }

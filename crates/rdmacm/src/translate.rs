@@ -23,6 +23,7 @@ use uroce_verbs_abi::{
 
 use crate::event::{Told, give, told};
 use crate::id::{id_of, make, path_to, settle};
+use crate::path_record;
 use crate::queue_pair::flush;
 use crate::registry::{self, Counted, Served, by_cookie, by_name};
 
@@ -204,7 +205,10 @@ fn make_called(
     state.peer = Some(peer);
     state.remote_ece = ece;
     // SAFETY: just made.
-    unsafe { settle(id, &mut state, used, port) };
+    unsafe {
+        settle(id, &mut state, used.clone(), port);
+        path_record::fill(id, &mut state, &used);
+    }
     drop(state);
     // From now on other threads may get events of it, and destroy it.
     registry::add_name(id, &child.unacknowledged, open_device, connection);

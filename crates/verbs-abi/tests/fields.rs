@@ -530,6 +530,27 @@ layouts! {
         path_rec: 296, 8;
         num_paths: 304, 4;
     }
+    ibv_sa_path_rec: 64 {
+        dgid: 0, 16;
+        sgid: 16, 16;
+        dlid: 32, 2;
+        slid: 34, 2;
+        raw_traffic: 36, 4;
+        flow_label: 40, 4;
+        hop_limit: 44, 1;
+        traffic_class: 45, 1;
+        reversible: 48, 4;
+        numb_path: 52, 1;
+        pkey: 54, 2;
+        sl: 56, 1;
+        mtu_selector: 57, 1;
+        mtu: 58, 1;
+        rate_selector: 59, 1;
+        rate: 60, 1;
+        packet_life_time_selector: 61, 1;
+        packet_life_time: 62, 1;
+        preference: 63, 1;
+    }
     rdma_conn_param: 24 {
         private_data: 0, 8;
         private_data_len: 8, 1;

@@ -147,6 +147,9 @@ fn connections() -> Vec<Offset> {
         rdma_route { addr.src = "addr.src_storage", addr.dst = "addr.dst_storage",
             addr.sgid = "addr.addr.ibaddr.sgid", addr.dgid = "addr.addr.ibaddr.dgid",
             addr.pkey = "addr.addr.ibaddr.pkey", path_rec, num_paths }
+        ibv_sa_path_rec { dgid, sgid, dlid, slid, raw_traffic, flow_label, hop_limit, traffic_class,
+            reversible, numb_path, pkey, sl, mtu_selector, mtu, rate_selector, rate,
+            packet_life_time_selector, packet_life_time, preference }
         rdma_conn_param { private_data, private_data_len, responder_resources, initiator_depth,
             flow_control, retry_count, rnr_retry_count, srq, qp_num }
         rdma_ud_param { private_data, private_data_len, ah_attr, qp_num, qkey }
@@ -194,6 +197,7 @@ const SIZES: &[(&str, usize)] = &[
     ("struct ibv_async_event", size_of::<ibv_async_event>()),
     ("struct rdma_cm_id", size_of::<rdma_cm_id>()),
     ("struct rdma_route", size_of::<rdma_route>()),
+    ("struct ibv_sa_path_rec", size_of::<ibv_sa_path_rec>()),
     ("struct rdma_conn_param", size_of::<rdma_conn_param>()),
     ("struct rdma_ud_param", size_of::<rdma_ud_param>()),
     ("struct rdma_cm_event", size_of::<rdma_cm_event>()),

@@ -12,6 +12,7 @@ use uroce_verbs_abi::*;
 use super::states::errno;
 use super::{End, address, listener, make_qp};
 use crate::bind::rdma_bind_addr;
+use crate::connection::rdma_connect;
 use crate::destroy::rdma_destroy_id;
 use crate::qp_values::rdma_init_qp_attr;
 use crate::queue_pair::{rdma_create_qp, rdma_create_qp_ex, rdma_destroy_qp};
@@ -357,4 +358,37 @@ fn a_shared_receive_queue_that_cannot_be_made_leaves_nothing_behind() {
         assert!((*end.id).srq.is_null());
     }
     end.end();
+}
+
+/// What programs read of the way to a peer: one record, as with librdmacm.
+#[test]
+fn an_id_has_one_path_record_once_its_route_is_known() {
+    let (server, at) = listener("127.47.98.50:0");
+    let client = End::new();
+    let record = |id: *mut rdma_cm_id| {
+        // SAFETY: an id, and its record if it has one.
+        unsafe { ((*id).route.num_paths, (*id).route.path_rec.as_ref()) }
+    };
+    assert!(matches!(record(client.id), (0, None)));
+    client.resolve("127.47.98.51:0", at);
+    let (count, path) = record(client.id);
+    let path = path.unwrap();
+    // SAFETY: an id.
+    let addr = unsafe { (*client.id).route.addr };
+    assert_eq!((count, path.sgid.raw, path.dgid.raw), (1, addr.sgid.raw, addr.dgid.raw));
+    assert_eq!((path.pkey, path.reversible, path.hop_limit), (0xffff, 1, 64));
+    assert_eq!((path.mtu_selector, path.rate_selector, path.packet_life_time_selector), (2, 2, 2));
+    assert!((1..=5).contains(&path.mtu) && c_int::from(path.rate) == IBV_RATE_10_GBPS);
+    assert_eq!(path.packet_life_time, 16);
+    make_qp(client.id);
+    // SAFETY: as the manual pages want it.
+    unsafe {
+        assert_eq!(rdma_connect(client.id, null_mut()), 0);
+        let called = server.expect(RDMA_CM_EVENT_CONNECT_REQUEST);
+        let (count, path) = record(called);
+        assert_eq!((count, path.unwrap().dgid.raw), (1, addr.sgid.raw), "the way back");
+        assert_eq!(rdma_destroy_id(called), 0);
+    }
+    client.end();
+    server.end();
 }
