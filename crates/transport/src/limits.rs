@@ -80,7 +80,7 @@ pub const SELECTIVE_REPEAT_PROBE_NS: u64 = 20_000;
 /// well, everything is sent again.
 pub const SELECTIVE_REPEAT_BURST: u32 = 8;
 /// A requester that takes gap lists is told again when it asks for an ACK so many PSNs behind all that was known when it was told last.
-pub const PSNS_PER_GAP_LIST: u32 = 64;
+pub const PSNS_UNTIL_TOLD_AGAIN: u32 = 64;
 /// Packets that may leave without room in the window until there is progress, since they ask what was lost again.
 pub const ASKS_BEYOND_WINDOW: u32 = 16;
 /// Most packets that one gap list tells of.

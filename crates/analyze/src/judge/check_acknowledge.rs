@@ -2,7 +2,7 @@
 
 use std::time::Duration;
 
-use uroce_wire::{Aeth, NakCode, Operation, Position, SyndromeKind};
+use uroce_wire::{Aeth, NakCode, Operation, Position, SyndromeKind, TAKES_GAP_LISTS};
 
 use super::finding::Ledger;
 use super::requests::RequestsSeen;
@@ -20,6 +20,8 @@ const CAPTURE_ORDER: Duration = Duration::from_millis(1);
 const FAR_AHEAD: u64 = 1 << 20;
 /// Sequence NAKs for one gap that duplication by the network does not explain.
 const MANY_NAKS: u32 = 3;
+/// Requests on their way that a responder may answer by a NAK that comes again: about one in half a window is.
+const MOST_ASKS: u32 = 16;
 /// New packets behind a NAK by which the requester should have heeded it.
 const MANY_PACKETS: u32 = 256;
 /// Time behind a NAK by which the requester should have heeded it.
@@ -63,6 +65,8 @@ struct SequenceNak {
 /// What the peer said to the requests of a flow.
 #[derive(Debug, Default, Clone, Copy)]
 pub(super) struct Answers {
+    /// Requests that have asked for a NAK with a list again, and have drawn none yet.
+    asks: u32,
     count: u64,
     last_ack: Option<LastAck>,
     part: Option<PartOfRead>,
@@ -82,6 +86,9 @@ impl Answers {
     /// A request leaves: what it says about answers before.
     pub(super) fn note_request(&mut self, sight: &Sight<'_>, sent_below: u64, ledger: &mut Ledger) {
         self.note_gap_repair(sight, sent_below);
+        let bth = &sight.packet.bth;
+        let asks = bth.ack_req || bth.reserved7 & TAKES_GAP_LISTS != 0;
+        self.asks = (self.asks + u32::from(asks)).min(MOST_ASKS);
         let Some(ghost) = self.ghost.take() else { return };
         let is_late = sight.packet.time.since(ghost.time) > CAPTURE_ORDER;
         // Behind a gap the capture lacks packets, and those may be what was acknowledged.
@@ -234,10 +241,11 @@ impl Answers {
         let new =
             SequenceNak { psn: sight.psn, frame, time, naks: 0, new_packets: 0, is_served: false };
         let mut gap = again.unwrap_or(new);
-        // One with a list of gaps may come again, to a requester that asks for that (ADR 33).
-        let has_list = sight.length().is_some_and(|length| length > 0);
-        gap.naks = gap.naks.saturating_add(u32::from(!has_list));
-        if gap.naks == MANY_NAKS && !has_list {
+        // One with a list of gaps comes again when the requester asks for that (ADR 33).
+        let is_asked_for = self.asks > 0 && sight.length().is_some_and(|length| length > 0);
+        self.asks -= u32::from(is_asked_for);
+        gap.naks = gap.naks.saturating_add(u32::from(!is_asked_for));
+        if gap.naks == MANY_NAKS && !is_asked_for {
             sight.breaks(&NAK_REPEATED, ledger, || {
                 format!(
                     "{} NAKs for PSN {} since frame {}",

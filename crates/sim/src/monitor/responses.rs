@@ -8,6 +8,9 @@ use super::message_count::MessageCount;
 use super::psn::PsnLine;
 use crate::violation::{Check, Invariant, ensure};
 
+/// An ACK that is asked for so many PSNs behind what was known when a NAK with a list left draws another one.
+const TOLD_AGAIN: u64 = 64;
+
 /// What has arrived at a responder, and what it has answered.
 #[derive(Debug)]
 pub(super) struct ResponseMonitor {
@@ -28,6 +31,8 @@ pub(super) struct ResponseMonitor {
     gap: Option<u64>,
     /// The requester has asked for gap lists, so that it may be told of one gap again.
     takes_gap_lists: bool,
+    /// Behind what has drawn a NAK for that gap last.
+    told: u64,
     /// The highest MSN so far.
     msn: Psn,
     messages: MessageCount,
@@ -48,6 +53,7 @@ impl ResponseMonitor {
             responded: start,
             gap: None,
             takes_gap_lists: false,
+            told: start,
             msn: Psn::new(0),
             messages: MessageCount::default(),
             mtu,
@@ -58,9 +64,10 @@ impl ResponseMonitor {
     pub(super) fn handle_arrived(&mut self, packet: &Packet<'_>) {
         let psn = self.line.extend(packet.bth.psn, self.arrived_to);
         let end = psn + self.span(packet);
-        let asks_again = self.takes_gap_lists && self.asks_behind_gap(packet, psn);
-        if asks_again || self.gap.is_some_and(|gap| (psn..end).contains(&gap)) {
+        if self.gap.is_some_and(|gap| (psn..end).contains(&gap)) {
             self.gap = None;
+        } else if self.takes_gap_lists && self.asks_behind_gap(packet, psn) {
+            (self.gap, self.told) = (None, psn + 1);
         }
         self.takes_gap_lists |= asks_for_list(packet);
         if psn == self.in_order && self.not_ready.is_none() {
@@ -80,9 +87,12 @@ impl ResponseMonitor {
         }
     }
 
-    /// A packet behind the gap that was told of draws a NAK again if it asks for an ACK, or for a list (ADR 33).
+    /// A packet behind the gap draws a NAK again if it asks for a list, behind all that was known when the last NAK left, or for an
+    /// ACK far behind that (ADR 33).
     fn asks_behind_gap(&self, packet: &Packet<'_>, psn: u64) -> bool {
-        self.gap.is_some_and(|gap| psn > gap) && (packet.bth.ack_req || asks_for_list(packet))
+        let Some(gap) = self.gap else { return false };
+        let known = self.told.max(gap + 1);
+        asks_for_list(packet) && psn >= known || packet.bth.ack_req && psn >= known + TOLD_AGAIN
     }
 
     fn span(&self, packet: &Packet<'_>) -> u64 {

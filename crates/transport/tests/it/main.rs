@@ -12,6 +12,7 @@ mod harness;
 mod healing;
 mod hostile;
 mod long_path;
+mod lost_again;
 mod lost_trains;
 mod random_loss;
 mod rc_operations;

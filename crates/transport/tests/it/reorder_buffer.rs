@@ -304,7 +304,7 @@ fn r53_a_requester_that_takes_lists_is_told_again_when_it_asks_behind_all_that_w
     assert_eq!(pair.reply(&asking(&pair, 4)), [], "known to be on its way when it was told");
     assert_eq!(pair.reply(&asking(&pair, 6)), nak);
     assert_eq!(pair.reply(&asking(&pair, 6)), [], "a copy");
-    let far = 6 + limits::PSNS_PER_GAP_LIST;
+    let far = 6 + limits::PSNS_UNTIL_TOLD_AGAIN;
     assert_eq!(pair.reply(&write(&pair, far)), [], "an ACK is asked for, and not a list");
     assert_eq!(pair.reply(&write(&pair, far + 1)), nak);
     // Others hear of a gap once.

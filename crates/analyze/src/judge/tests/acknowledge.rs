@@ -115,13 +115,25 @@ fn one_nak_for_a_gap_and_a_copy_of_it_by_the_network() {
 
 /// ADR 33.
 #[test]
-fn naks_with_lists_of_gaps_may_come_again() {
+fn naks_with_lists_of_gaps_come_again_when_they_are_asked_for() {
+    let list = [0, 0, 0, 1, 0, 2, 0, 1, 0, 4, 0, 0];
+    let naks = |send: fn(&mut Scene, u32)| {
+        let mut scene = Scene::connected();
+        for psn in 10..60 {
+            send(&mut scene, psn);
+            scene.nak_with_list(10, &list);
+        }
+        (10..60).for_each(|psn| scene.send(psn));
+        scene.ack(59, 60);
+        scene
+    };
+    naks(Scene::send_asking).keeps_all();
+    naks(Scene::send).breaks("nak-repeated");
+    // Not many can have been on their way.
     let mut scene = Scene::connected();
-    (10..14).for_each(|psn| scene.send(psn));
-    (0..5).for_each(|_| scene.nak_with_list(10, &[0, 0, 0, 1, 0, 2, 0, 1]));
-    (10..14).for_each(|psn| scene.send(psn));
-    scene.ack(13, 14);
-    scene.keeps_all();
+    (10..60).for_each(|psn| scene.send_asking(psn));
+    (0..19).for_each(|_| scene.nak_with_list(10, &list));
+    scene.breaks("nak-repeated");
 }
 
 #[test]

@@ -75,6 +75,13 @@ impl Scene {
         self.request(Opcode::RC_SEND_ONLY, psn, 100);
     }
 
+    /// The same, which asks for a list of gaps (ADR 33).
+    pub fn send_asking(&mut self, psn: u32) {
+        let mut packet = request(Opcode::RC_SEND_ONLY, psn, 100);
+        packet.bth.reserved7 = uroce_wire::TAKES_GAP_LISTS;
+        self.give(packet, &[]);
+    }
+
     pub fn read(&mut self, psn: u32, length: u32) {
         let reth = Some(Reth { va: 0x1000, rkey: 7, length });
         self.give(Packet { reth, ..request(Opcode::RC_READ_REQUEST, psn, 0) }, &[]);

@@ -33,12 +33,9 @@ impl Requester {
         self.send_queue.point_at(from);
         self.psns.send_from(from);
         self.ack_requests.reset();
-        if psn == self.psns.una() {
-            self.ack_timer.stop();
-        }
         self.tail_probe.note_rewind(now);
         self.selective_repeat.forget();
-        self.selective_repeat.note_going_back(psn, self.psns.next_new());
+        self.selective_repeat.note_going_back(None);
         while self.reads.back().is_some_and(|read| read.last.since(psn) >= 0) {
             // It will be asked for again.
             self.reads.pop_back();
@@ -65,7 +62,8 @@ impl Requester {
         let (next, next_new) = (self.psns.next(), self.psns.next_new());
         let list = GapList { psn, bytes: list, next, next_new };
         let asked_for = psn == self.psns.una() && self.selective_repeat.was_asked_for(psn);
-        let lost_again = asked_for && self.selective_repeat.was_lost_again(list);
+        let lost_again = asked_for && self.selective_repeat.was_lost_again(list)
+            || self.selective_repeat.has_gone_back_in_vain_for(list);
         if asked_for && !lost_again {
             self.window.note_single_losses(self.selective_repeat.add_gaps(list));
             self.window.note_kept(self.selective_repeat.kept(list), config.mtu_shift());
@@ -76,9 +74,8 @@ impl Requester {
             self.selective_repeat.forget();
             return self.wake();
         }
-        let again =
-            self.tail_probe.is_too_early(now) || self.selective_repeat.has_gone_back_for(list);
-        if psn == self.psns.una() && again && !lost_again {
+        let too_early = psn == self.psns.una() && self.tail_probe.is_too_early(now);
+        if (too_early || self.selective_repeat.has_gone_back_for(list)) && !lost_again {
             // It goes out again already.
             return;
         }
@@ -89,6 +86,9 @@ impl Requester {
         if !(excused || lost_again) && !self.ack_timer.spend_retry() {
             return fail_with_too_many_naks(self, config, psn, cx);
         }
+        if psn == self.psns.una() && !lost_again {
+            self.ack_timer.stop();
+        }
         let alone = psn == self.psns.una() && self.send_queue.oldest_may_be_reordered();
         let told = self.selective_repeat.first_gap(list);
         let run = match told {
@@ -98,9 +98,6 @@ impl Requester {
         };
         if let Some(run) = run {
             self.retransmit_oldest(now, run, true);
-            if !lost_again {
-                self.ack_timer.stop();
-            }
             if self.selective_repeat.peer_reorders() {
                 self.window.note_repair(config.mtu_shift());
             }
@@ -115,6 +112,7 @@ impl Requester {
         }
         self.retransmission = Retransmission::SequenceNak;
         self.go_back_to(now, psn, cx);
+        self.selective_repeat.note_going_back(Some((psn, next_new)));
     }
 
     /// R76: no receive was posted; wait, then send from `psn` on again.

@@ -31,8 +31,8 @@ enum GapHandling {
     Discards,
 }
 
-/// The list behind a sequence NAK for `psn`, while `next` goes out next, and `next_new` is the first PSN that has never been out:
-/// what it tells beyond that it makes up.
+/// The list behind a sequence NAK for `psn`, while `next` goes out next, and `next_new` is the first PSN that has never been out.
+/// Gaps beyond the former and packets seen beyond the latter are made up.
 #[derive(Debug, Clone, Copy)]
 pub(super) struct GapList<'a> {
     pub(super) psn: Psn,
@@ -76,11 +76,13 @@ pub(crate) struct SelectiveRepeat {
     /// All of them have left, before the packet with this PSN was out: if the peer has that one, what it still misses of them was
     /// lost again, unless the network reorders (as a packet threshold of 1 in RFC 9002, section 6.1.1).
     left_before: Option<Psn>,
+    /// The peer has sent a list that says how far it has seen.
+    tells_seen: bool,
     /// The next SEND or WRITE packet that has never been out asks the peer what it misses then.
     asks_next: bool,
     /// How many of those have left since the last progress although the window was full.
     asked_beyond_window: u32,
-    /// The requester went back to the first PSN when the second one had never been out.
+    /// A NAK for the first PSN made the requester go back to it, when the second one had never been out.
     went_back: Option<(Psn, Psn)>,
     /// Whether a NAK has asked for them, and when they left: the ACK then gives a sample of the round trip.
     asked: bool,
@@ -108,7 +110,7 @@ impl SelectiveRepeat {
         self.under_way
     }
 
-    /// What has never been out may go out next, in its turn.
+    /// What has never been out may go out next on the fast path: nothing goes before it, and it asks for nothing.
     #[inline]
     pub(super) fn lets_new_pass(&self) -> bool {
         !self.under_way
@@ -150,13 +152,20 @@ impl SelectiveRepeat {
 
     /// The requester went back to the PSN of this NAK, and the peer may have written it before that.
     pub(super) fn has_gone_back_for(&self, list: GapList<'_>) -> bool {
-        let same = |from: Psn| from == list.psn && list.seen().is_some();
+        // A peer that has seen what has never been out was told so by somebody else: nothing says that this is news.
+        let same = |from: Psn| from == list.psn && read_seen(list.bytes, list.psn).is_some();
         self.went_back.is_some_and(|(from, next)| same(from) && !list.has_seen_beyond(next))
     }
 
-    /// The requester goes back to `psn`, and `next_new` has never been out.
-    pub(super) fn note_going_back(&mut self, psn: Psn, next_new: Psn) {
-        self.went_back = Some((psn, next_new));
+    /// The requester has gone back to the PSN of this NAK, and it was lost again: the peer has seen what left behind that.
+    pub(super) fn has_gone_back_in_vain_for(&self, list: GapList<'_>) -> bool {
+        self.went_back.is_some_and(|(from, next)| from == list.psn && list.has_seen_beyond(next))
+    }
+
+    /// The requester has gone back: to the first PSN, for which a NAK has asked, when the second one had never been out; or for
+    /// another reason.
+    pub(super) fn note_going_back(&mut self, asked: Option<(Psn, Psn)>) {
+        self.went_back = asked;
     }
 
     /// The next SEND or WRITE packet may leave although the window is full, since it asks for a list: nothing else tells what was
@@ -214,6 +223,7 @@ impl SelectiveRepeat {
         let Some(end) = self.end.filter(|_| gaps.peek().is_some()) else { return 0 };
         // They are told by somebody who keeps what is between them.
         (self.peer, self.misses, self.has_list) = (GapHandling::Reorders, 0, true);
+        self.tells_seen |= list.seen().is_some();
         let before = self.further.len();
         self.further.extend(gaps.filter(|gap| gap.first.since(end) >= 0));
         let added = self.further.len() - before;
@@ -291,12 +301,15 @@ impl SelectiveRepeat {
     /// Nothing is on its way any more.
     pub(super) fn reset(&mut self) {
         self.responses.reset();
+        self.note_going_back(None);
+        self.tells_seen = false;
         self.forget();
     }
 
     /// Everything before `una` is acknowledged.
     #[inline]
     pub(crate) fn note_progress(&mut self, una: Psn, now: Instant) {
+        self.asked_beyond_window = 0;
         if self.under_way {
             self.note_repaired(una, now);
         }
@@ -305,7 +318,6 @@ impl SelectiveRepeat {
     #[inline(never)]
     fn note_repaired(&mut self, una: Psn, now: Instant) {
         self.responses.note_progress();
-        self.asked_beyond_window = 0;
         if self.wants_to_send() {
             self.pass(una);
         }
@@ -432,12 +444,17 @@ impl SelectiveRepeat {
     /// A packet was sent again; `next_new` has never been out.
     fn note_sent(&mut self, last: bool, next_new: Psn, now: Instant) {
         self.pause = last;
-        if last {
-            self.left_before = Some(next_new);
-            self.asks_next = self.peer_reorders();
-        }
+        self.note_left(next_new);
         if self.asked {
             self.left_at.get_or_insert(now);
+        }
+    }
+
+    /// If nothing is left to send again, the next new packet asks.
+    fn note_left(&mut self, next_new: Psn) {
+        if self.end.is_some() && self.left_before.is_none() && !self.wants_to_send() {
+            self.left_before = Some(next_new);
+            self.asks_next = self.peer_reorders() && self.tells_seen;
         }
     }
 }
@@ -465,7 +482,12 @@ impl Requester {
         out: &mut [u8],
         cx: &mut Context<'_>,
     ) -> Option<Transmit> {
-        let (psn, last, index, wqe) = self.selective_repeat.take_from(&self.send_queue)?;
+        let Some((psn, last, index, wqe)) = self.selective_repeat.take_from(&self.send_queue)
+        else {
+            // A READ or an atomic that was last is asked for in another way.
+            self.selective_repeat.note_left(self.psns.next_new());
+            return None;
+        };
         let ends = Segment::of(&wqe, psn, config.mtu()).ends();
         let before = psn.since(self.psns.una()).max(0) as u32;
         let window = self.window.packets();
@@ -503,6 +525,7 @@ impl Requester {
         }
         self.window.note_going_back(config.mtu_shift());
         self.retransmission = Retransmission::SequenceNak;
+        self.ack_timer.stop();
         self.go_back_to(now, una, cx);
     }
 

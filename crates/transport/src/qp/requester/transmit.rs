@@ -160,7 +160,8 @@ impl Requester {
             return true;
         }
         if !wqe.op.is_read() {
-            let asks = self.selective_repeat.may_ask_beyond_window();
+            let new = self.psns.sends_new() && !wqe.needs_response();
+            let asks = new && self.selective_repeat.may_ask_beyond_window();
             return asks || self.window.has_room(outstanding, 1);
         }
         // A request for many responses cannot be divided: one of them does not wait for losses to be forgotten.

@@ -359,7 +359,7 @@ fn tell_again(responder: &mut Responder, now: Instant, packet: &Packet<'_>) {
     let Some(news) = buffer.news_since_told(packet.bth.psn) else { return };
     let plain = matches!(packet.info.operation, Operation::Send | Operation::Write);
     let asks = plain && packet.bth.reserved7 & TAKES_GAP_LISTS != 0;
-    let may_miss = packet.bth.ack_req && news >= limits::PSNS_PER_GAP_LIST;
+    let may_miss = packet.bth.ack_req && news >= limits::PSNS_UNTIL_TOLD_AGAIN;
     if (asks || may_miss) && responder.reply_budget.spend(now) {
         responder.answer_now(responder.expected, Syndrome::nak(NakCode::PsnSequence));
     }
