@@ -8,6 +8,7 @@ mod completion_counters;
 mod duplicates;
 mod fast_path;
 mod flush_queues;
+mod forged_lists;
 mod harness;
 mod healing;
 mod hostile;
