@@ -190,6 +190,18 @@ pub(crate) unsafe fn settle(id: *mut rdma_cm_id, state: &mut State, used: Used, 
     state.used = Some(used);
 }
 
+/// The way to the peer is known: the id has its one path record.
+///
+/// # Safety
+/// The pointers are arguments of a call from C, as the contract with C has them.
+pub(crate) unsafe fn set_path_record(id: *mut rdma_cm_id, state: &mut State, used: &Used) {
+    // SAFETY: the object was found, and the manual pages forbid to destroy it during a call.
+    let route = unsafe { &mut (*id).route };
+    let record = PathRecord::new(&route.addr, used, &state.options);
+    (route.path_rec, route.num_paths) = (record.as_ptr(), 1);
+    state.path_record = Some(record);
+}
+
 /// The path to a peer, for address handles.
 pub(crate) fn path_to(remote: IpAddr, local: IpAddr) -> AddressVector {
     AddressVector::new(local, remote)

@@ -5,11 +5,11 @@ use uroce_device::cm::Call;
 use uroce_device::transport::AddressVector;
 use uroce_verbs_abi::{
     IBV_RATE_10_GBPS, IBV_RATE_20_GBPS, IBV_RATE_30_GBPS, IBV_RATE_40_GBPS, IBV_RATE_MAX,
-    ibv_sa_path_rec, rdma_cm_id,
+    ibv_sa_path_rec, rdma_addr,
 };
 
 use crate::contexts::Used;
-use crate::id::State;
+use crate::options::Options;
 
 /// The value is exact (`ib_sa_selector`).
 const EXACTLY: u8 = 2;
@@ -31,8 +31,38 @@ pub(crate) struct PathRecord(*mut ibv_sa_path_rec);
 unsafe impl Send for PathRecord {}
 
 impl PathRecord {
-    fn new(record: ibv_sa_path_rec) -> PathRecord {
-        PathRecord(Box::into_raw(Box::new(record)))
+    /// The record of the path between these GIDs over this device, as a kernel makes it for RoCE.
+    pub(crate) fn new(addr: &rdma_addr, used: &Used, options: &Options) -> PathRecord {
+        let device = &used.open_device.device;
+        let bits = device.interface().shown_bits_per_second();
+        let rate = RATES.iter().find(|(gigabits, _)| bits >= gigabits * 1_000_000_000);
+        let lifetime = options.packet_lifetime.unwrap_or(Call::PACKET_LIFETIME);
+        PathRecord(Box::into_raw(Box::new(ibv_sa_path_rec {
+            dgid: addr.dgid,
+            sgid: addr.sgid,
+            dlid: 0,
+            slid: 0,
+            raw_traffic: 0,
+            flow_label: 0,
+            hop_limit: AddressVector::new(used.address, used.address).hop_limit,
+            traffic_class: options.traffic_class(),
+            reversible: 1,
+            numb_path: 1,
+            pkey: PKEY.to_be(),
+            sl: 0,
+            mtu_selector: EXACTLY,
+            mtu: device.port_attr().active_mtu.code(),
+            rate_selector: EXACTLY,
+            rate: rate.map_or(IBV_RATE_MAX, |(_, code)| *code) as u8,
+            packet_life_time_selector: EXACTLY,
+            packet_life_time: lifetime,
+            preference: 0,
+        })))
+    }
+
+    /// What the program gets. It lives as long as this.
+    pub(crate) fn as_ptr(&self) -> *mut ibv_sa_path_rec {
+        self.0
     }
 }
 
@@ -41,40 +71,4 @@ impl Drop for PathRecord {
         // SAFETY: from `Box::into_raw`, and nobody uses the record of an id that is destroyed.
         drop(unsafe { Box::from_raw(self.0) });
     }
-}
-
-/// The way to the peer is known: the id has its one record, as a kernel makes it for RoCE.
-///
-/// # Safety
-/// An id that lives, and its state.
-pub(crate) unsafe fn fill(id: *mut rdma_cm_id, state: &mut State, used: &Used) {
-    // SAFETY: the caller's promise.
-    let route = unsafe { &mut (*id).route };
-    let attr = used.open_device.device.port_attr();
-    let bits = used.open_device.device.interface().shown_bits_per_second();
-    let rate = RATES.iter().find(|(gigabits, _)| bits >= gigabits * 1_000_000_000);
-    let lifetime = state.options.packet_lifetime.unwrap_or(Call::PACKET_LIFETIME);
-    let record = PathRecord::new(ibv_sa_path_rec {
-        dgid: route.addr.dgid,
-        sgid: route.addr.sgid,
-        dlid: 0,
-        slid: 0,
-        raw_traffic: 0,
-        flow_label: 0,
-        hop_limit: AddressVector::new(used.address, used.address).hop_limit,
-        traffic_class: state.options.traffic_class(),
-        reversible: 1,
-        numb_path: 1,
-        pkey: PKEY.to_be(),
-        sl: 0,
-        mtu_selector: EXACTLY,
-        mtu: attr.active_mtu.code(),
-        rate_selector: EXACTLY,
-        rate: rate.map_or(IBV_RATE_MAX, |(_, code)| *code) as u8,
-        packet_life_time_selector: EXACTLY,
-        packet_life_time: lifetime,
-        preference: 0,
-    });
-    (route.path_rec, route.num_paths) = (record.0, 1);
-    state.path_record = Some(record);
 }

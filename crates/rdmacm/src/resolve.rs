@@ -13,8 +13,7 @@ use uroce_verbs_abi::rdma_cm_id;
 use crate::bind::{bind, reserve};
 use crate::channel::post;
 use crate::contexts::{self, Used};
-use crate::id::{id_of, settle};
-use crate::path_record;
+use crate::id::{id_of, set_path_record, settle};
 use crate::sockaddr;
 use crate::wait::complete;
 
@@ -111,7 +110,7 @@ pub(crate) unsafe extern "C" fn rdma_resolve_route(
         let used = inner.find_route()?;
         // SAFETY: an id that was found, and that the manual pages forbid to destroy during a call.
         unsafe {
-            path_record::fill(id, &mut inner.state(), &used);
+            set_path_record(id, &mut inner.state(), &used);
             post(id, Some(&used), CmEventKind::RouteResolved)?;
             complete(id)
         }

@@ -13,8 +13,7 @@ use uroce_verbs_abi::{
 };
 
 use crate::channel::post;
-use crate::id::{Id, id_of};
-use crate::path_record;
+use crate::id::{Id, id_of, set_path_record};
 use crate::ports;
 
 /// The field has 5 bits.
@@ -88,7 +87,7 @@ unsafe fn set_path(
     state.options.packet_lifetime = Some(path[PATH_LIFETIME] & MOST_ACK_TIMEOUT);
     state.has_route = true;
     // SAFETY: a living id, by the caller's promise.
-    unsafe { path_record::fill(id, &mut state, &used) };
+    unsafe { set_path_record(id, &mut state, &used) };
     drop(state);
     // SAFETY: a living id, by the caller's promise.
     unsafe { post(id, Some(&used), CmEventKind::RouteResolved) }

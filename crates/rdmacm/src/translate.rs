@@ -22,8 +22,7 @@ use uroce_verbs_abi::{
 };
 
 use crate::event::{Told, give, told};
-use crate::id::{id_of, make, path_to, settle};
-use crate::path_record;
+use crate::id::{id_of, make, path_to, set_path_record, settle};
 use crate::queue_pair::flush;
 use crate::registry::{self, Counted, Served, by_cookie, by_name};
 
@@ -207,7 +206,7 @@ fn make_called(
     // SAFETY: just made.
     unsafe {
         settle(id, &mut state, used.clone(), port);
-        path_record::fill(id, &mut state, &used);
+        set_path_record(id, &mut state, &used);
     }
     drop(state);
     // From now on other threads may get events of it, and destroy it.

@@ -133,4 +133,26 @@ mod tests {
             assert_eq!(read_seen(list, Psn::new(0)), None);
         }
     }
+
+    /// What a requester believes of any bytes: gaps in order and apart, and a PSN that is ahead of that of the NAK.
+    #[test]
+    fn any_bytes_are_a_list_in_order() {
+        let mut random = 1_u32;
+        let mut byte = || {
+            random = random.wrapping_mul(1_664_525).wrapping_add(1_013_904_223);
+            if random >> 30 == 0 { 0 } else { (random >> 24) as u8 % 5 }
+        };
+        for length in (0..2_000).map(|round| round % 250) {
+            let mut bytes = [0; 250];
+            bytes.fill_with(&mut byte);
+            let list = &bytes[..length];
+            let nak = Psn::new(0xff_ff00);
+            let mut end = nak;
+            for gap in read_gap_list(list, nak) {
+                assert!(gap.packets > 0 && gap.first.since(end) >= 0, "{list:?}");
+                end = gap.end().add(1);
+            }
+            assert!(read_seen(list, nak).is_none_or(|seen| seen.since(nak) > 0), "{list:?}");
+        }
+    }
 }

@@ -81,29 +81,16 @@ impl Requester {
         }
         // A copy of a later request, a tail probe for example, may be the first that a responder sees after it has ignored
         // what followed a request that it was not ready for (R56): no packet was lost.
-        let excused = self.rnr_wait.excuses(psn) || self.tail_probe.excuses();
         // What is lost again and again is ended by the timeout of the first time, which goes on.
-        if !(excused || lost_again) && !self.ack_timer.spend_retry() {
+        let excused = self.rnr_wait.excuses(psn) || self.tail_probe.excuses() || lost_again;
+        if !excused && !self.ack_timer.spend_retry() {
             return fail_with_too_many_naks(self, config, psn, cx);
         }
         if psn == self.psns.una() && !lost_again {
             self.ack_timer.stop();
         }
-        let alone = psn == self.psns.una() && self.send_queue.oldest_may_be_reordered();
-        let told = self.selective_repeat.first_gap(list);
-        let run = match told {
-            _ if !alone => None,
-            Some(packets) => Some(packets),
-            None => self.selective_repeat.length_for(psn, now),
-        };
-        if let Some(run) = run {
-            self.retransmit_oldest(now, run, true);
-            if self.selective_repeat.peer_reorders() {
-                self.window.note_repair(config.mtu_shift());
-            }
-            let further = self.selective_repeat.add_gaps(list);
-            self.window.note_kept(self.selective_repeat.kept(list), config.mtu_shift());
-            return self.window.note_single_losses(1 + further);
+        if repairs_alone(self, config, now, list) {
+            return;
         }
         match self.send_queue.oldest_may_be_reordered() {
             true => self.window.note_going_back(config.mtu_shift()),
@@ -229,6 +216,31 @@ impl Requester {
             self.wake();
         }
     }
+}
+
+/// Only what is missing goes out again, if the peer may keep the rest; false if it does not, or misses a READ or an atomic.
+fn repairs_alone(
+    requester: &mut Requester,
+    config: &QpConfig,
+    now: Instant,
+    list: GapList<'_>,
+) -> bool {
+    let oldest = list.psn == requester.psns.una();
+    let told = requester.selective_repeat.first_gap(list);
+    let run = match told {
+        _ if !oldest || !requester.send_queue.oldest_may_be_reordered() => None,
+        Some(packets) => Some(packets),
+        None => requester.selective_repeat.length_for(list.psn, now),
+    };
+    let Some(run) = run else { return false };
+    requester.retransmit_oldest(now, run, true);
+    if requester.selective_repeat.peer_reorders() {
+        requester.window.note_repair(config.mtu_shift());
+    }
+    let further = requester.selective_repeat.add_gaps(list);
+    requester.window.note_kept(requester.selective_repeat.kept(list), config.mtu_shift());
+    requester.window.note_single_losses(1 + further);
+    true
 }
 
 /// True if the last packet can go out again as a probe: it was sent last, and the window has not become smaller since. A peer

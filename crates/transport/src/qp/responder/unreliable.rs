@@ -5,6 +5,7 @@ use uroce_wire::{DropReason, NakCode, Operation, Packet, Psn, ud_grh_area};
 
 use super::Responder;
 use super::checks::Refusal;
+use super::receives::Receives;
 use crate::cause::{Cause, FlushReason};
 use crate::context::{Arrival, Context};
 use crate::qp::config::{QpConfig, pad_of};
@@ -48,26 +49,10 @@ impl Responder {
             cx.counters.drop(DropReason::UcOutOfSequence);
             return;
         }
-        if let Err(refusal) = self.run_unreliable(config, packet, cx) {
+        let fits = check_first_packet(&self.receives, packet, cx);
+        if let Err(refusal) = fits.and_then(|()| self.run_request(config, packet, cx)) {
             self.drop_message(config, psn.add(1), refusal, cx);
         }
-    }
-
-    /// A SEND whose first packet is too long for the next receive does not take it: a shared queue would say that it runs low
-    /// (R90).
-    fn run_unreliable(
-        &mut self,
-        config: &QpConfig,
-        packet: &Packet<'_>,
-        cx: &mut Context<'_>,
-    ) -> Result<(), Refusal> {
-        if packet.info.operation == Operation::Send && packet.info.starts() {
-            let length = packet.payload().len() as u64;
-            if let Some(room) = self.receives.next_length(cx).filter(|room| length > *room) {
-                return Err(Refusal::too_long(length, room));
-            }
-        }
-        self.run_request(config, packet, cx)
     }
 
     fn drop_message(
@@ -152,5 +137,19 @@ impl Responder {
                 self.fail_receive(config, WcStatus::LocProtErr, cause, cx);
             }
         }
+    }
+}
+
+/// A SEND whose first packet is too long for the next receive does not take it: a shared queue would say that it runs low (R90).
+fn check_first_packet(
+    receives: &Receives,
+    packet: &Packet<'_>,
+    cx: &Context<'_>,
+) -> Result<(), Refusal> {
+    let length = packet.payload().len() as u64;
+    let begins = packet.info.operation == Operation::Send && packet.info.starts();
+    match receives.next_length(cx) {
+        Some(room) if begins && length > room => Err(Refusal::too_long(length, room)),
+        _ => Ok(()),
     }
 }
