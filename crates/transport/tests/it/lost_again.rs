@@ -304,6 +304,34 @@ fn a9_a_forged_request_behind_a_lost_read_costs_no_retry() {
     assert!(!statuses.contains(&WcStatus::RetryExcErr), "{statuses:?}");
 }
 
+/// A peer that keeps what is behind a gap and tells of one gap at a time, as a network card may, is asked by what is sent again only.
+#[test]
+fn r71_a_peer_without_lists_is_not_asked_by_new_packets() {
+    let mut pair = Pair::new(setup());
+    let asking = std::rc::Rc::new(std::cell::RefCell::new(vec![]));
+    for (wr_id, lost) in [(1, 20), (2, 320), (3, 620)] {
+        let (asked, mut left) = (asking.clone(), 1);
+        pair.filter(move |seen| {
+            let offset = seen.psn.wrapping_sub(0x100);
+            if seen.from == 0 && offset == lost && left > 0 {
+                left = 0;
+                return Fate::Drop;
+            }
+            if seen.from == 0 && seen.packet().bth.reserved7 != 0 {
+                asked.borrow_mut().push(offset);
+                let mut bytes = seen.bytes.clone();
+                bytes[8] &= 0x80;
+                return Fate::Replace(bytes);
+            }
+            Fate::Deliver
+        });
+        write(&mut pair, wr_id, 300);
+        pair.run();
+    }
+    assert!(pair.nodes[0].sends().iter().all(Wc::is_ok));
+    assert_eq!(*asking.borrow(), [20, 320, 620]);
+}
+
 /// Posts requests of all kinds, or of WRITEs alone, and runs until all have completed; one in `one_in` packets is lost, of answers half as many.
 fn complete_all(seed: u64, mixed: bool, one_in: u64) -> Pair {
     let mut random = Random::new(seed);
