@@ -151,6 +151,35 @@ fn r71_loss_on_a_long_path_does_not_make_the_window_collapse() {
     }
 }
 
+/// New packets are lost, and every second or fourth of those that are sent again: as much is outstanding as the reorder buffer of the
+/// peer reaches, and no more.
+#[test]
+fn r71_what_is_kept_on_a_long_path_is_in_reach_of_the_reorder_buffer() {
+    for (round_trip, one_in, again) in [(8, 1000, 4), (10, 1000, 2), (8, 4000, 2)] {
+        let setup = Stream::setup(Mtu::M1024);
+        let mut stream = Stream::new(setup, round_trip * MS, Verb::Write);
+        stream.run(200 * MS);
+        let mut random = Random::new(5);
+        let mut newest = stream.pair.nodes[0].qp.next_psn();
+        stream.pair.filter(move |seen| {
+            let psn = uroce_wire::Psn::new(seen.psn);
+            let new = psn.since(newest) >= 0;
+            if seen.from == 0 && new {
+                newest = psn.add(1);
+            }
+            let among = if new { one_in } else { again };
+            if seen.from == 0 && random.below(among) == 0 { Fate::Drop } else { Fate::Deliver }
+        });
+        let rate = stream.run(500 * MS);
+        let row = format!("{round_trip} ms, one in {one_in} and in {again}: {rate} Gb/s");
+        let [here, there] = &stream.pair.nodes;
+        assert!(rate > 1.5, "{row}");
+        assert_eq!((here.counters.ack_timeout, here.counters.completer_retry_err), (0, 0), "{row}");
+        let dropped = there.counters.dropped(uroce_wire::DropReason::PsnNakPending);
+        assert_eq!(dropped, 0, "{row}");
+    }
+}
+
 /// rxe and most network cards: go-back-N.
 #[test]
 fn r71_a_peer_that_keeps_nothing_is_sent_little_again() {

@@ -332,6 +332,50 @@ fn r71_a_peer_without_lists_is_not_asked_by_new_packets() {
     assert_eq!(*asking.borrow(), [20, 320, 620]);
 }
 
+/// A SEND is lost, and the peer keeps what comes behind it; it is sent again, and there is no receive for it. With the RNR NAK the
+/// peer keeps nothing any more, so that a window leaves behind that and not two.
+#[test]
+fn r56_an_rnr_nak_ends_what_is_kept() {
+    let (mut pair, first) = repaired(setup());
+    let sge = [pair.nodes[1].sge(200_000, 4096)];
+    lose(&mut pair, first, 1);
+    let source = pair.nodes[0].sge(0, PACKET);
+    pair.nodes[0].send(&wr_sges(5, SendOp::Send, &[source])).unwrap();
+    write(&mut pair, 6, 1_200);
+    while pair.nodes[0].counters.rcvd_rnr_err == 0 {
+        assert!(pair.step());
+    }
+    pair.nodes[1].recv(1, &sge).unwrap();
+    let mut most = pair.nodes[0].qp.traffic().window.packets;
+    while pair.step() {
+        most = most.max(pair.nodes[0].qp.traffic().window.outstanding);
+    }
+    assert!(pair.nodes[0].sends().iter().all(Wc::is_ok));
+    assert!(most <= limits::SHORT_PATH_WINDOW, "{most} outstanding");
+}
+
+/// Packets are kept behind a WRITE; then the NAK for a READ makes the requester go back over all of it.
+#[test]
+fn r71_going_back_for_a_read_ends_what_is_kept() {
+    let (mut pair, first) = repaired(setup());
+    pair.filter(|seen| if seen.from == 1 { Fate::Drop } else { Fate::Deliver });
+    write(&mut pair, 5, 1);
+    read(&mut pair, 6);
+    write(&mut pair, 7, 1_200);
+    pair.run_for(1_000);
+    pair.nak_with_list(first, &[0, 0, 0, 1, 0, 250, 0, 0]);
+    pair.run_for(1_000);
+    pair.nak_with_list(first, &[0, 0, 0, 1, 0, 250, 0, 1, 0, 251, 0, 0]);
+    pair.run_for(1_000);
+    let back = pair.nodes[0].counters.completer_retry_err;
+    let seen = pair.nodes[0].qp.next_psn().get() - first - 1;
+    let list = [0, 0, 0, 1, (seen >> 8) as u8, seen as u8, 0, 0];
+    pair.nak_with_list(first + 1, &list);
+    assert_eq!(pair.nodes[0].counters.completer_retry_err, back + 1, "it goes back for the READ");
+    let window = pair.nodes[0].qp.traffic().window;
+    assert!(window.packets <= limits::SHORT_PATH_WINDOW, "{window:?}");
+}
+
 /// Posts requests of all kinds, or of WRITEs alone, and runs until all have completed; one in `one_in` packets is lost, of answers half as many.
 fn complete_all(seed: u64, mixed: bool, one_in: u64) -> Pair {
     let mut random = Random::new(seed);

@@ -36,6 +36,7 @@ impl Requester {
         self.tail_probe.note_rewind(now);
         self.selective_repeat.forget();
         self.selective_repeat.note_going_back(None);
+        self.window.end_repair();
         while self.reads.back().is_some_and(|read| read.last.since(psn) >= 0) {
             // It will be asked for again.
             self.reads.pop_back();

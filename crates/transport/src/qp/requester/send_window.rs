@@ -147,6 +147,9 @@ pub(in crate::qp) struct CongestionWindow {
     /// So many more while lost packets are sent again to a peer that keeps what comes behind them: that has arrived, although it is
     /// not acknowledged.
     kept: u32,
+    /// During that the window is never larger than this: as far as a reorder buffer reaches whose first block begins up to a block before the
+    /// packet that is missing, less the packets that may leave beyond the window.
+    reach: u32,
 }
 
 impl Default for CongestionWindow {
@@ -159,6 +162,7 @@ impl Default for CongestionWindow {
             cut_at: None,
             path: PathCapacity::default(),
             kept: 0,
+            reach: limits::SHORT_PATH_WINDOW,
         }
     }
 }
@@ -167,7 +171,15 @@ impl CongestionWindow {
     /// Its size in packets.
     #[inline]
     pub(in crate::qp) fn packets(&self) -> u32 {
-        self.in_order() + self.kept
+        match self.kept {
+            0 => self.in_order(),
+            kept => (self.in_order() + kept).min(self.reach),
+        }
+    }
+
+    /// A packet that leaves although the window is full is in reach of a reorder buffer all the same.
+    pub(super) fn reaches_beyond(&self, outstanding: u32) -> bool {
+        outstanding < self.reach + limits::ASKS_BEYOND_WINDOW
     }
 
     /// The same without what is kept behind a gap.
@@ -182,7 +194,7 @@ impl CongestionWindow {
     }
 
     /// The peer has told that it keeps so many packets. Up to a whole window of them may be replaced: they are not on their way any
-    /// more, as in the estimate of the pipe of TCP with SACK (RFC 6675, section 4). No more is outstanding than a reorder buffer holds.
+    /// more, as in the estimate of the pipe of TCP with SACK (RFC 6675, section 4).
     pub(super) fn note_kept(&mut self, told: u32, mtu_shift: u32) {
         let room = Self::largest(mtu_shift).saturating_sub(self.in_order());
         self.kept = self.kept.max(told.min(room).min(self.limit));
@@ -221,6 +233,7 @@ impl CongestionWindow {
         self.path = PathCapacity::default();
         self.end_repair();
         self.limit = Self::of_short_path(mtu_shift);
+        self.reach = Self::largest(mtu_shift) - self.limit - limits::ASKS_BEYOND_WINDOW;
         self.packets = self.packets.min(limits::SHORT_PATH_WINDOW);
     }
 
@@ -531,7 +544,7 @@ mod tests {
         window.note_progress(300, NOW, false, 10);
         assert_eq!(window.packets() - window.in_order(), 700, "some of that is acknowledged");
         window.note_kept(20_000, 10);
-        assert_eq!(window.packets(), limits::MAX_WINDOW);
+        assert_eq!(window.packets(), window.reach);
         window.note_progress(20_000, NOW, false, 10);
         assert_eq!(window.packets() - window.in_order(), 128);
         window.end_repair();

@@ -161,7 +161,9 @@ impl Requester {
         }
         if !wqe.op.is_read() {
             let new = self.psns.sends_new() && !wqe.needs_response();
-            let asks = new && self.selective_repeat.may_ask_beyond_window();
+            let asks = new
+                && self.selective_repeat.may_ask_beyond_window()
+                && self.window.reaches_beyond(outstanding);
             return asks || self.window.has_room(outstanding, 1);
         }
         // A request for many responses cannot be divided: one of them does not wait for losses to be forgotten.
