@@ -126,7 +126,8 @@ impl ResponseMonitor {
                 self.check_ack(psn)
             }
             Some(SyndromeKind::Rnr { .. }) => {
-                self.not_ready = Some(psn);
+                // What was kept behind it is forgotten, and with it what the requester was told of that.
+                (self.not_ready, self.told) = (Some(psn), psn);
                 self.in_order = self.in_order.min(psn);
                 self.check_nak(psn, "an RNR NAK")
             }
