@@ -66,8 +66,8 @@ pub const KEPT_SHARE: u32 = 2;
 pub const REORDER_HEADERS: usize = 64;
 /// Bytes of a block of a reorder buffer: requests of the window of a short path, at any path MTU.
 pub const REORDER_BLOCK_BYTES: usize = SHORT_PATH_WINDOW as usize * (1024 + REORDER_HEADERS);
-/// Most blocks of one reorder buffer: the largest window.
-pub const REORDER_BLOCKS_PER_QP: usize = (MAX_WINDOW / SHORT_PATH_WINDOW) as usize;
+/// Most blocks of one reorder buffer: the largest window, and one more, because the first block may begin before that.
+pub const REORDER_BLOCKS_PER_QP: usize = (MAX_WINDOW / SHORT_PATH_WINDOW) as usize + 1;
 /// Blocks of all reorder buffers of a device. A QP that finds none drops what comes behind its gap.
 pub const REORDER_BLOCKS: usize = 80;
 /// So many of them are kept for QPs that have no block yet.

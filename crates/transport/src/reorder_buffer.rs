@@ -151,8 +151,10 @@ impl ReorderBuffer {
     /// was seen: packets do not skip more than a block.
     pub(crate) fn note(&mut self, expected: Psn, psn: Psn) -> bool {
         let near = |from: Psn| psn.since(from) < self.count as i32;
-        let inside = psn.since(self.base) < (self.count * BLOCKS) as i32;
-        let reached = psn.since(expected) > 0 && (near(expected) || near(self.end)) && inside;
+        let ahead = psn.since(expected);
+        // The first block begins less than its size before `expected`, so that there is a place for each of them.
+        let in_window = ahead > 0 && ahead < (self.count * (BLOCKS - 1)) as i32;
+        let reached = in_window && (near(expected) || near(self.end));
         if reached && psn.since(self.end) >= 0 {
             self.end = psn.add(1);
         }
@@ -312,7 +314,7 @@ mod tests {
             let mut pool = ReorderBuffers::new();
             let expected = psn(FAR);
             let mut buffer = pool.lend(mtu, expected).unwrap();
-            let window = block_of(mtu) * BLOCKS as u32;
+            let window = block_of(mtu) * (BLOCKS - 1) as u32;
             let bytes = u64::from(window) * mtu.bytes() as u64;
             assert!(window == limits::MAX_WINDOW || bytes == limits::MAX_WINDOW_BYTES, "{mtu}");
             for ahead in 1..2 * window {
@@ -321,10 +323,10 @@ mod tests {
                     buffer.note(expected, at) && buffer.put(at, &[ahead as u8; 9], &mut pool);
                 assert_eq!(kept, ahead < window, "{mtu} {ahead}");
             }
-            assert_eq!(pool.lent(), BLOCKS);
+            assert_eq!(pool.lent(), BLOCKS - 1);
             assert!((1..window).all(|ahead| buffer.get(expected.add(ahead)).is_some()));
             // Others still find a block, though not a second one.
-            let mut others: Vec<_> = (0..limits::REORDER_BLOCKS_RESERVED)
+            let mut others: Vec<_> = (0..limits::REORDER_BLOCKS - pool.lent())
                 .map(|_| pool.lend(mtu, expected).unwrap())
                 .collect();
             let far = expected.add(block_of(mtu));
@@ -333,6 +335,37 @@ mod tests {
             assert!(others[0].put(far, b"x", &mut pool));
             others.into_iter().for_each(|other| pool.give_back(other));
             assert_eq!(pool.lent(), 0);
+        }
+    }
+
+    #[test]
+    fn the_largest_window_has_places_wherever_in_its_block_the_missing_packet_is() {
+        for mtu in Mtu::ALL {
+            for into in [0, 1, block_of(mtu) - 1] {
+                let mut pool = ReorderBuffers::new();
+                let mut buffer = pool.lend(mtu, psn(FAR)).unwrap();
+                let expected = psn(FAR).add(into);
+                buffer.note(psn(FAR), expected);
+                buffer.pass(expected, &mut pool);
+                let window = block_of(mtu) * (BLOCKS - 1) as u32;
+                for ahead in 1..=window {
+                    let at = expected.add(ahead);
+                    let packet = ahead.to_be_bytes();
+                    let kept = buffer.note(expected, at) && buffer.put(at, &packet, &mut pool);
+                    assert_eq!(kept, ahead < window, "{mtu} {into} {ahead}");
+                }
+                for ahead in 1..window {
+                    let packet = buffer.get(expected.add(ahead));
+                    assert_eq!(packet, Some(&ahead.to_be_bytes()[..]), "{mtu} {into} {ahead}");
+                }
+                let later = expected.add(block_of(mtu));
+                buffer.pass(later, &mut pool);
+                assert!(
+                    (1..window - block_of(mtu)).all(|ahead| buffer.get(later.add(ahead)).is_some())
+                );
+                pool.give_back(buffer);
+                assert_eq!(pool.lent(), 0);
+            }
         }
     }
 

@@ -155,8 +155,10 @@ fn r71_loss_on_a_long_path_does_not_make_the_window_collapse() {
 /// peer reaches, and no more.
 #[test]
 fn r71_what_is_kept_on_a_long_path_is_in_reach_of_the_reorder_buffer() {
-    for (round_trip, one_in, again) in [(8, 1000, 4), (10, 1000, 2), (8, 4000, 2)] {
-        let setup = Stream::setup(Mtu::M1024);
+    let small = [(8, 1000, 4), (10, 1000, 2), (8, 4000, 2)].map(|row| (Mtu::M1024, row));
+    let rows = small.into_iter().chain([(Mtu::M4096, (10, 1000, 2))]);
+    for (mtu, (round_trip, one_in, again)) in rows {
+        let setup = Stream::setup(mtu);
         let mut stream = Stream::new(setup, round_trip * MS, Verb::Write);
         stream.run(200 * MS);
         let mut random = Random::new(5);
@@ -171,7 +173,7 @@ fn r71_what_is_kept_on_a_long_path_is_in_reach_of_the_reorder_buffer() {
             if seen.from == 0 && random.below(among) == 0 { Fate::Drop } else { Fate::Deliver }
         });
         let rate = stream.run(500 * MS);
-        let row = format!("{round_trip} ms, one in {one_in} and in {again}: {rate} Gb/s");
+        let row = format!("{mtu}, {round_trip} ms, one in {one_in} and in {again}: {rate} Gb/s");
         let [here, there] = &stream.pair.nodes;
         assert!(rate > 1.5, "{row}");
         assert_eq!((here.counters.ack_timeout, here.counters.completer_retry_err), (0, 0), "{row}");

@@ -273,9 +273,9 @@ fn a9_packets_behind_the_expected_psn_draw_one_nak_and_change_nothing() {
     assert_eq!(answers, 1);
     assert_eq!((pair.expected(), pair.state()), (EPSN, QpState::Rts));
     // Each follows the one before it, as in a window of 16 MiB.
-    let most = 256 * limits::REORDER_BLOCKS_PER_QP as u64 - 1;
+    let most = u64::from(limits::MAX_WINDOW) - 1;
     assert!(kept_before < most);
-    assert_eq!((kept(&pair), lent(&pair)), (most, limits::REORDER_BLOCKS_PER_QP));
+    assert_eq!((kept(&pair), lent(&pair)), (most, limits::REORDER_BLOCKS_PER_QP - 1));
     assert!(pair.memory() == before);
 }
 

@@ -147,8 +147,7 @@ pub(in crate::qp) struct CongestionWindow {
     /// So many more while lost packets are sent again to a peer that keeps what comes behind them: that has arrived, although it is
     /// not acknowledged.
     kept: u32,
-    /// During that the window is never larger than this: as far as a reorder buffer reaches whose first block begins up to a block before the
-    /// packet that is missing, less the packets that may leave beyond the window.
+    /// During that the window is never larger than this: as far as a reorder buffer reaches, less the packets that may leave beyond the window.
     reach: u32,
 }
 
@@ -233,7 +232,7 @@ impl CongestionWindow {
         self.path = PathCapacity::default();
         self.end_repair();
         self.limit = Self::of_short_path(mtu_shift);
-        self.reach = Self::largest(mtu_shift) - self.limit - limits::ASKS_BEYOND_WINDOW;
+        self.reach = Self::largest(mtu_shift) - limits::ASKS_BEYOND_WINDOW;
         self.packets = self.packets.min(limits::SHORT_PATH_WINDOW);
     }
 
@@ -273,8 +272,8 @@ impl CongestionWindow {
         in_order: bool,
         mtu_shift: u32,
     ) {
-        let at_least = Self::of_short_path(mtu_shift) / limits::KEPT_SHARE;
-        if self.kept > at_least {
+        if self.kept > 0 {
+            let at_least = self.kept.min(Self::of_short_path(mtu_shift) / limits::KEPT_SHARE);
             self.kept = self.kept.saturating_sub(acknowledged).max(at_least);
         }
         if self.path.is_long() && self.path.note_delivered(acknowledged, now, in_order) {
