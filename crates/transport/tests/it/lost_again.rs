@@ -33,12 +33,7 @@ fn repaired(setup: Setup) -> (Pair, u32) {
     pair.latency_ns = LATENCY_NS;
     for (wr_id, packets) in [(1, 60), (2, 1_500)] {
         let lost = pair.nodes[0].qp.next_psn().get() + 20;
-        let mut left = 1;
-        pair.filter(move |seen| {
-            let hit = seen.from == 0 && seen.psn == lost && left > 0;
-            left -= u32::from(hit);
-            if hit { Fate::Drop } else { Fate::Deliver }
-        });
+        lose(&mut pair, lost, 1);
         write(&mut pair, wr_id, packets);
         pair.run();
     }

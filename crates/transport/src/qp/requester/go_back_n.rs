@@ -66,8 +66,7 @@ impl Requester {
         let lost_again = asked_for && self.selective_repeat.was_lost_again(list)
             || self.selective_repeat.has_gone_back_in_vain_for(list);
         if asked_for && !lost_again {
-            self.window.note_single_losses(self.selective_repeat.add_gaps(list));
-            self.window.note_kept(self.selective_repeat.kept(list), config.mtu_shift());
+            note_list(self, config, 0, list);
             return self.wake();
         }
         if self.psns.next() == psn {
@@ -238,10 +237,15 @@ fn repairs_alone(
     if requester.selective_repeat.peer_reorders() {
         requester.window.note_repair(config.mtu_shift());
     }
-    let further = requester.selective_repeat.add_gaps(list);
-    requester.window.note_kept(requester.selective_repeat.kept(list), config.mtu_shift());
-    requester.window.note_single_losses(1 + further);
+    note_list(requester, config, 1, list);
     true
+}
+
+/// What a list tells: gaps to repair, beside those that are noted here as `losses`, and what the peer keeps.
+fn note_list(requester: &mut Requester, config: &QpConfig, losses: u32, list: GapList<'_>) {
+    let Requester { window, selective_repeat, .. } = requester;
+    window.note_single_losses(losses + selective_repeat.add_gaps(list));
+    window.note_kept(selective_repeat.kept(list), config.mtu_shift());
 }
 
 /// True if the last packet can go out again as a probe: it was sent last, and the window has not become smaller since. A peer

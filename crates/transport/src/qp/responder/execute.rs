@@ -272,7 +272,7 @@ fn execute_read(packet: &Packet<'_>, by: Requirer) -> Result<SavedKind, Refusal>
     Ok(SavedKind::Read { va: reth.va, rkey: reth.rkey, length, pd })
 }
 
-/// A request that a repetition may ask to answer again.
-fn is_remembered(packet: &Packet<'_>) -> bool {
+/// A request that a repetition may ask to answer again: any but SEND and WRITE.
+pub(super) fn is_remembered(packet: &Packet<'_>) -> bool {
     !matches!(packet.info.operation, Operation::Send | Operation::Write)
 }

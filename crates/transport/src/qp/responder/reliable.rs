@@ -12,7 +12,7 @@ use uroce_wire::{
 
 use super::Responder;
 use super::checks::{Refusal, check_enabled, check_rkey};
-use super::execute::remote_op;
+use super::execute::{is_remembered, remote_op};
 use super::message::psns_of_request;
 use super::replay::{Saved, SavedKind};
 use crate::cause::FlushReason;
@@ -23,9 +23,6 @@ use crate::qp::config::QpConfig;
 use crate::qp_state::QpState;
 use crate::reorder_buffer::ReorderBuffer;
 use crate::time::Instant;
-
-/// Packets that a reorder buffer can hold.
-const MOST_KEPT: u32 = limits::SHORT_PATH_WINDOW * limits::REORDER_BLOCKS_PER_QP as u32;
 
 impl Responder {
     /// R16: expected, duplicate, or out of sequence.
@@ -93,8 +90,7 @@ impl Responder {
             .and_then(|()| self.run_request(config, packet, cx))
         {
             Ok(()) => {
-                let plain = matches!(packet.info.operation, Operation::Send | Operation::Write);
-                if plain && packet.bth.ack_req {
+                if !is_remembered(packet) && packet.bth.ack_req {
                     self.acknowledge_request(cx);
                 }
             }
@@ -257,12 +253,13 @@ impl Responder {
         reason: DropReason,
         cx: &mut Context<'_>,
     ) {
-        let plain = matches!(packet.info.operation, Operation::Send | Operation::Write);
         let (psn, expected) = (packet.bth.psn, self.expected);
         let taken = match &mut self.reorder_buffer {
             Some(buffer) => {
                 let reached = buffer.note(expected, psn);
-                let kept = reached && plain && buffer.put(psn, packet.bytes(), cx.reorder_buffers);
+                let kept = reached
+                    && !is_remembered(packet)
+                    && buffer.put(psn, packet.bytes(), cx.reorder_buffers);
                 if reached && !kept {
                     buffer.note_dropped(psn);
                 }
@@ -298,7 +295,7 @@ impl Responder {
             return;
         };
         let first = self.expected;
-        for _ in 0..MOST_KEPT {
+        for _ in 0..limits::MAX_WINDOW {
             let next = buffer.get(self.expected);
             let skips = || buffer.get(self.expected.add(1)).filter(|_| mutated("reorder-skips"));
             let next = next.or_else(skips);
@@ -357,8 +354,7 @@ fn tell_again(responder: &mut Responder, now: Instant, packet: &Packet<'_>) {
     let takes_lists = responder.peer_takes_gap_lists;
     let Some(buffer) = responder.reorder_buffer.as_deref().filter(|_| takes_lists) else { return };
     let Some(news) = buffer.news_since_told(packet.bth.psn) else { return };
-    let plain = matches!(packet.info.operation, Operation::Send | Operation::Write);
-    let asks = plain && packet.bth.reserved7 & TAKES_GAP_LISTS != 0;
+    let asks = !is_remembered(packet) && packet.bth.reserved7 & TAKES_GAP_LISTS != 0;
     let may_miss = packet.bth.ack_req && news >= limits::PSNS_UNTIL_TOLD_AGAIN;
     if (asks || may_miss) && responder.reply_budget.spend(now) {
         responder.answer_now(responder.expected, Syndrome::nak(NakCode::PsnSequence));
