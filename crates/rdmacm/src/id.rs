@@ -58,9 +58,7 @@ pub(crate) struct State {
     pub(crate) connection: Option<CommId>,
     /// What it listens on, on which devices.
     pub(crate) listens: Vec<(Used, ServiceId)>,
-    /// The way to the peer was looked up or given: only then a call goes out.
-    pub(crate) has_route: bool,
-    /// What the program reads of it.
+    /// The way to the peer, as the program reads it. It was looked up or given, and only then a call goes out.
     pub(crate) path_record: Option<PathRecord>,
     /// Completion queues that `rdma_create_qp` made, and their channels.
     pub(crate) made_queues: bool,
@@ -93,19 +91,6 @@ pub(crate) type IdObject = Object<rdma_cm_id, Id>;
 impl Id {
     pub(crate) fn state(&self) -> MutexGuard<'_, State> {
         self.state.lock().unwrap_or_else(PoisonError::into_inner)
-    }
-
-    /// The way to the peer is looked up or given, once.
-    ///
-    /// # Errors
-    /// EINVAL: there is no peer, or the way to it is known.
-    pub(crate) fn find_route(&self) -> Result<Used, Errno> {
-        let mut state = self.state();
-        let used = state.used.clone().filter(|_| state.peer.is_some()).ok_or(INVALID)?;
-        if std::mem::replace(&mut state.has_route, true) || state.connection.is_some() {
-            return Err(INVALID);
-        }
-        Ok(used)
     }
 
     /// The path to the peer.
@@ -188,6 +173,24 @@ pub(crate) unsafe fn settle(id: *mut rdma_cm_id, state: &mut State, used: Used, 
     }
     state.local = Some(local);
     state.used = Some(used);
+}
+
+/// The way to the peer is looked up, once.
+///
+/// # Errors
+/// EINVAL: there is no peer, or the way to it is known.
+///
+/// # Safety
+/// The pointers are arguments of a call from C, as the contract with C has them.
+pub(crate) unsafe fn find_route(id: *mut rdma_cm_id, inner: &Id) -> Result<Used, Errno> {
+    let mut state = inner.state();
+    let used = state.used.clone().filter(|_| state.peer.is_some()).ok_or(INVALID)?;
+    if state.path_record.is_some() || state.connection.is_some() {
+        return Err(INVALID);
+    }
+    // SAFETY: the caller's promise.
+    unsafe { set_path_record(id, &mut state, &used) };
+    Ok(used)
 }
 
 /// The way to the peer is known: the id has its one path record.

@@ -23,7 +23,7 @@ const RATES: [(u64, c_int); 4] = [
     (10, IBV_RATE_10_GBPS),
 ];
 
-/// A record that the program may read and write for as long as its id lives.
+/// A record that the program may read and write while its id lives and has no newer one: an RDMA_OPTION_IB_PATH replaces it.
 #[derive(Debug)]
 pub(crate) struct PathRecord(*mut ibv_sa_path_rec);
 

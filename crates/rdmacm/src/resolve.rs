@@ -13,7 +13,7 @@ use uroce_verbs_abi::rdma_cm_id;
 use crate::bind::{bind, reserve};
 use crate::channel::post;
 use crate::contexts::{self, Used};
-use crate::id::{id_of, set_path_record, settle};
+use crate::id::{find_route, id_of, settle};
 use crate::sockaddr;
 use crate::wait::complete;
 
@@ -107,10 +107,9 @@ pub(crate) unsafe extern "C" fn rdma_resolve_route(
 ) -> c_int {
     call("rdma_resolve_route", || {
         let inner = object_of!(id_of(id))?;
-        let used = inner.find_route()?;
         // SAFETY: an id that was found, and that the manual pages forbid to destroy during a call.
         unsafe {
-            set_path_record(id, &mut inner.state(), &used);
+            let used = find_route(id, inner)?;
             post(id, Some(&used), CmEventKind::RouteResolved)?;
             complete(id)
         }

@@ -85,7 +85,6 @@ unsafe fn set_path(
     }
     let used = state.used.clone().ok_or(INVALID)?;
     state.options.packet_lifetime = Some(path[PATH_LIFETIME] & MOST_ACK_TIMEOUT);
-    state.has_route = true;
     // SAFETY: a living id, by the caller's promise.
     unsafe { set_path_record(id, &mut state, &used) };
     drop(state);
