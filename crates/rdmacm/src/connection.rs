@@ -38,8 +38,7 @@ pub(crate) unsafe extern "C" fn rdma_connect(
         // SAFETY: the object was found, and the manual pages forbid to destroy it during a call.
         let channel = unsafe { channel_of((*id).channel)? };
         let mut state = inner.state();
-        let found = state.path_record.is_some();
-        if !found || state.connection.is_some() || !state.listens.is_empty() {
+        if state.connection.is_some() || !state.listens.is_empty() || state.path_record.is_none() {
             return Err(INVALID);
         }
         let (used, peer) = (state.used.clone().ok_or(INVALID)?, state.peer.ok_or(INVALID)?);

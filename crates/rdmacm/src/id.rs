@@ -83,6 +83,15 @@ impl State {
         let mut all = self.used.iter().chain(self.listens.iter().map(|(used, _)| used));
         all.any(|used| !used.open_device.device.is_here())
     }
+
+    /// The device of an id whose way to its peer may be looked up or given.
+    ///
+    /// # Errors
+    /// EINVAL: there is no peer or no device, or a connection already.
+    pub(crate) fn before_connecting(&self) -> Result<Used, Errno> {
+        let may = self.peer.is_some() && self.connection.is_none();
+        self.used.clone().filter(|_| may).ok_or(INVALID)
+    }
 }
 
 /// The C struct of an id, with what we keep about it.
@@ -178,14 +187,14 @@ pub(crate) unsafe fn settle(id: *mut rdma_cm_id, state: &mut State, used: Used, 
 /// The way to the peer is looked up, once.
 ///
 /// # Errors
-/// EINVAL: there is no peer, or the way to it is known.
+/// EINVAL: as for [`State::before_connecting`], or the way is known.
 ///
 /// # Safety
 /// The pointers are arguments of a call from C, as the contract with C has them.
 pub(crate) unsafe fn find_route(id: *mut rdma_cm_id, inner: &Id) -> Result<Used, Errno> {
     let mut state = inner.state();
-    let used = state.used.clone().filter(|_| state.peer.is_some()).ok_or(INVALID)?;
-    if state.path_record.is_some() || state.connection.is_some() {
+    let used = state.before_connecting()?;
+    if state.path_record.is_some() {
         return Err(INVALID);
     }
     // SAFETY: the caller's promise.

@@ -80,10 +80,7 @@ unsafe fn set_path(
     let flags = |path: &[u8]| path.first_chunk().copied().map(u32::from_ne_bytes);
     let path = paths.into_iter().find(|path| flags(path) == Some(PATH_FLAGS)).ok_or(INVALID)?;
     let mut state = inner.state();
-    if state.peer.is_none() || state.connection.is_some() {
-        return Err(INVALID);
-    }
-    let used = state.used.clone().ok_or(INVALID)?;
+    let used = state.before_connecting()?;
     state.options.packet_lifetime = Some(path[PATH_LIFETIME] & MOST_ACK_TIMEOUT);
     // SAFETY: a living id, by the caller's promise.
     unsafe { set_path_record(id, &mut state, &used) };

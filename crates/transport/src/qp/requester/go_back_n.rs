@@ -241,7 +241,7 @@ fn repairs_alone(
     true
 }
 
-/// What a list tells: gaps to repair, beside those that are noted here as `losses`, and what the peer keeps.
+/// Losses that a NAK told of by itself, the further gaps of its list, and what the list says that the peer keeps.
 fn note_list(requester: &mut Requester, config: &QpConfig, losses: u32, list: GapList<'_>) {
     let Requester { window, selective_repeat, .. } = requester;
     window.note_single_losses(losses + selective_repeat.add_gaps(list));
