@@ -5,7 +5,7 @@ use std::path::Path;
 
 use serde_json::Value;
 use uroce_testbed::error::{Context, Result};
-use uroce_testbed::process::describe;
+use uroce_testbed::process::{describe, stdout_of};
 use uroce_testbed::workspace;
 
 /// Packages that end up in what is installed.
@@ -17,10 +17,8 @@ const INSTALLED: &[&str] = &["uroce", "uroce-cabi"];
 /// Cargo does not tell what depends on what.
 pub fn collect() -> Result<String> {
     let mut cargo = workspace::cargo(&["metadata", "--format-version", "1", "--locked"]);
-    let line = describe(&cargo);
-    let output = cargo.output().context(|| format!("could not start `{line}`"))?;
-    let metadata =
-        serde_json::from_slice(&output.stdout).context(|| format!("`{line}` said no JSON"))?;
+    let metadata = serde_json::from_str(&stdout_of(&mut cargo)?)
+        .context(|| format!("`{}` said no JSON", describe(&cargo)))?;
     Ok(page(&linked(&metadata, INSTALLED)))
 }
 

@@ -3,6 +3,7 @@
 mod arguments;
 mod demo;
 mod examples;
+mod failed_tests;
 mod report;
 mod sources;
 mod step;
@@ -126,7 +127,7 @@ pub fn run(arguments: &CiArgs) -> Result<()> {
     if report.failed() == 0 {
         Ok(())
     } else {
-        Err(Error::new("not everything passed: see the table above"))
+        Err(Error::new("not everything passed: see the table, and what is above it"))
     }
 }
 
@@ -151,5 +152,8 @@ fn run_one(step: &Step, arguments: &CiArgs) -> Line {
     };
     let line = Line { name: step.name, outcome, seconds: started.elapsed().as_secs_f64() };
     println!("<== {line}");
+    if let Some(details) = line.details() {
+        println!("{details}");
+    }
     line
 }

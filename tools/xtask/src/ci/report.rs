@@ -15,14 +15,32 @@ pub struct Line {
     pub seconds: f64,
 }
 
+impl Line {
+    /// Why it was skipped or failed: the first line, and the rest.
+    fn reason(&self) -> (&str, &str) {
+        let reason = match &self.outcome {
+            Outcome::Passed => "",
+            Outcome::Skipped(reason) | Outcome::Failed(reason) => reason,
+        };
+        reason.split_once('\n').unwrap_or((reason, ""))
+    }
+
+    /// What there is to say beyond the line, such as the output of a command that failed.
+    pub fn details(&self) -> Option<String> {
+        let (_, rest) = self.reason();
+        (!rest.trim().is_empty()).then(|| format!("--- {}:\n{}", self.name, rest.trim_end()))
+    }
+}
+
+/// One line of the table.
 impl fmt::Display for Line {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        let (word, reason) = match &self.outcome {
-            Outcome::Passed => ("passed", ""),
-            Outcome::Skipped(reason) => ("skipped", reason.as_str()),
-            Outcome::Failed(reason) => ("FAILED", reason.as_str()),
+        let word = match &self.outcome {
+            Outcome::Passed => "passed",
+            Outcome::Skipped(_) => "skipped",
+            Outcome::Failed(_) => "FAILED",
         };
-        write!(f, "{:10} {word:8} {:7.1} s  {reason}", self.name, self.seconds)
+        write!(f, "{:10} {word:8} {:7.1} s  {}", self.name, self.seconds, self.reason().0)
     }
 }
 
@@ -54,9 +72,10 @@ impl Report {
         skipped + self.count(|outcome| matches!(outcome, Outcome::Failed(_)))
     }
 
-    /// Prints the table and the closing line.
+    /// Prints the details of what failed, the table and the closing line.
     pub fn print(&self) {
         println!();
+        self.lines.iter().filter_map(Line::details).for_each(|details| println!("{details}\n"));
         self.lines.iter().for_each(|line| println!("{line}"));
         if self.skip_is_failure && self.count(|outcome| matches!(outcome, Outcome::Skipped(_))) > 0
         {
@@ -101,5 +120,14 @@ mod tests {
     fn a_line_says_why() {
         let line = report(false).lines[1].to_string();
         assert!(line.contains("skipped") && line.contains("no root"), "{line}");
+    }
+
+    #[test]
+    fn the_table_has_a_line_for_each_step_and_the_details_are_apart() {
+        let outcome = Outcome::Failed("`cargo test` failed\n---- bad\n1 is not 2\n".into());
+        let line = Line { name: "test", outcome, seconds: 1.0 };
+        assert_eq!(line.to_string(), "test       FAILED       1.0 s  `cargo test` failed");
+        assert_eq!(line.details().as_deref(), Some("--- test:\n---- bad\n1 is not 2"));
+        assert_eq!(report(false).lines[2].details(), None);
     }
 }

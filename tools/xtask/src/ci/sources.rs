@@ -7,6 +7,7 @@ use uroce_testbed::error::{Context, Error, Result};
 use uroce_testbed::process::{self, command, find_program, stdout_of};
 use uroce_testbed::workspace;
 
+use super::failed_tests;
 use super::step::{Outcome, shown};
 
 /// The seed of property tests; without it each run draws its own, as `cargo test` by itself does.
@@ -52,13 +53,13 @@ pub fn test() -> Outcome {
     if std::env::var_os(PROPTEST_SEED).is_none() {
         command.env(PROPTEST_SEED, "4791");
     }
-    shown(&mut command)
+    failed_tests::run("test", &mut command)
 }
 
 /// The simulator on NICs that are broken on purpose, by a feature that only this build has.
 pub fn mutations() -> Outcome {
     let words = ["test", "-p", "uroce-sim", "--features", "mutation", "--test", "mutations"];
-    shown(&mut workspace::cargo_build(&words))
+    failed_tests::run("mutations", &mut workspace::cargo_build(&words))
 }
 
 /// Models of the lock-free code.
