@@ -15,7 +15,7 @@ mod trains;
 use std::net::IpAddr;
 use std::sync::Arc;
 
-use requester::Requester;
+use requester::{Requester, next_is_short_write};
 use responder::Responder;
 pub use run::Run;
 pub use state::ModifyQpError;
@@ -63,6 +63,8 @@ pub struct QueuePair {
     last_wqe_reported: bool,
     /// Packets and bytes; messages are counted by requester and responder.
     traffic: QpTraffic,
+    /// A WRITE has left before the ACK that waits.
+    ack_was_passed: bool,
 }
 
 impl QueuePair {
@@ -406,7 +408,8 @@ impl QueuePair {
 
     /// Writes the next packet into `out`, which offers at least [`limits::MAX_PACKET`] bytes.
     /// `None`: nothing to send now. Answers leave before requests: a peer's application sees its request complete
-    /// before it sees what was sent in reply, as with a NIC.
+    /// before it sees what was sent in reply, as with a NIC. One short WRITE may leave before an ACK: it completes nothing
+    /// there, and the ACK, which is not longer, can follow in the same GSO batch.
     pub fn poll_transmit(
         &mut self,
         now: Instant,
@@ -454,8 +457,13 @@ impl QueuePair {
         }
         let retransmitted = cx.counters.retransmitted_pkts;
         let mut sent = None;
-        if answers && !self.responder.responses().is_empty() {
+        if answers && requests && may_pass_ack(self) {
+            sent = self.requester.poll_request(&self.config, now, out, cx);
+            self.ack_was_passed = sent.is_some();
+        }
+        if sent.is_none() && answers && !self.responder.responses().is_empty() {
             sent = self.responder.poll_response(&self.config, out, cx);
+            self.ack_was_passed = false;
         }
         if sent.is_none() && requests && self.requester.wants_transmit() {
             sent = self.requester.poll_request(&self.config, now, out, cx);
@@ -479,7 +487,17 @@ fn blank(init: &QpInit) -> QueuePair {
         drained_reported: false,
         last_wqe_reported: false,
         traffic: QpTraffic::default(),
+        ack_was_passed: false,
     }
+}
+
+/// One plain ACK waits, nothing has passed it, and a WRITE that may leave before it is next (ADR 35).
+#[inline]
+fn may_pass_ack(qp: &QueuePair) -> bool {
+    !qp.ack_was_passed
+        && qp.responder.responses().is_one_ack()
+        && qp.requester.wants_transmit()
+        && next_is_short_write(&qp.requester, &qp.config)
 }
 
 /// What the queue pair has in flight counts: it will be acknowledged, or be asked for again after a time.

@@ -33,7 +33,7 @@ use crate::qp::config::{Features, QpConfig};
 use crate::qp::trains::Doubts;
 use crate::retransmission::Retransmission;
 use crate::time::Instant;
-use crate::wr::{PostError, SendWr};
+use crate::wr::{PostError, SendOp, SendWr};
 
 /// A READ request or atomic on its way, by the PSNs of its response (R79).
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
@@ -228,6 +228,16 @@ impl Requester {
 pub(super) fn start_path(requester: &mut Requester, mtu_shift: u32) {
     requester.window.start_path(mtu_shift);
     requester.ack_requests.start_path(mtu_shift);
+}
+
+/// What goes out next is new, and a whole WRITE without immediate data: the peer's application sees its bytes, and no completion.
+#[inline]
+pub(super) fn next_is_short_write(requester: &Requester, config: &QpConfig) -> bool {
+    let is_next = requester.send_queue.current().is_some_and(|wqe| {
+        let is_whole = !wqe.numbered && wqe.length <= config.mtu();
+        is_whole && matches!(wqe.op, SendOp::Write { .. })
+    });
+    is_next && requester.is_plain_in_order(config)
 }
 
 /// How many of the next `most` packets leave until one has to ask for an ACK, that one included.

@@ -256,6 +256,57 @@ fn r160_the_ack_of_a_request_leaves_before_the_reply_to_it() {
     assert_eq!(names, ["RC_ACKNOWLEDGE", "RC_SEND_ONLY"]);
 }
 
+/// What node 1 sends that has taken in a WRITE and has posted these operations of `length` bytes since.
+fn sent_behind_a_write(ops: &[SendOp], length: u32) -> Vec<&'static str> {
+    let mut pair = Pair::rc();
+    let (va, rkey) = pair.target(0);
+    pair.give(&Forged::write(EPSN, va, rkey, b"ping"));
+    let source = pair.nodes[1].sge(64, length);
+    for (wr_id, op) in (0..).zip(ops) {
+        pair.nodes[1].send(&wr_sges(wr_id, *op, &[source])).unwrap();
+    }
+    pair.collect().iter().map(|seen| seen.name()).collect()
+}
+
+/// A WRITE completes nothing at the peer, so the order cannot be told there; the ACK, which is shorter, can end its GSO batch.
+#[test]
+fn r160_one_short_write_passes_an_ack_and_nothing_else_does() {
+    let peer = Pair::rc().nodes[0].va(0);
+    let rkey = Pair::rc().nodes[0].rkey();
+    let write = SendOp::Write { va: peer, rkey };
+    let with_imm = SendOp::WriteWithImm { va: peer, rkey, imm: 1 };
+    let (ack, only) = ("RC_ACKNOWLEDGE", "RC_WRITE_ONLY");
+    assert_eq!(sent_behind_a_write(&[write], 8), [only, ack]);
+    assert_eq!(sent_behind_a_write(&[write], 256), [only, ack]);
+    assert_eq!(sent_behind_a_write(&[write], 257), [ack, "RC_WRITE_FIRST", "RC_WRITE_LAST"]);
+    assert_eq!(sent_behind_a_write(&[write, write], 8), [only, ack, only]);
+    assert_eq!(sent_behind_a_write(&[write, SendOp::Send], 8), [only, ack, "RC_SEND_ONLY"]);
+    assert_eq!(sent_behind_a_write(&[SendOp::Send, write], 8), [ack, "RC_SEND_ONLY", only]);
+    assert_eq!(sent_behind_a_write(&[with_imm], 8), [ack, "RC_WRITE_ONLY_IMM"]);
+    let read = SendOp::Read { va: peer, rkey };
+    assert_eq!(sent_behind_a_write(&[read], 8), [ack, "RC_READ_REQUEST"]);
+}
+
+/// A NAK, the answer to a READ and the ACK of a READ that is answered with it are waited for; no request passes them.
+#[test]
+fn r160_a_write_passes_no_nak_and_no_response() {
+    let mut pair = Pair::rc();
+    let (va, rkey) = pair.target(0);
+    let op = SendOp::Write { va: pair.nodes[0].va(0), rkey: pair.nodes[0].rkey() };
+    let source = pair.nodes[1].sge(64, 8);
+    let requests = [
+        (Forged::read(EPSN, va, rkey, 8), "RC_READ_RESPONSE_ONLY"),
+        (Forged::fetch_add(EPSN + 1, va, rkey, 1), "RC_ATOMIC_ACKNOWLEDGE"),
+        (Forged::write(EPSN + 9, va, rkey, b"x"), "RC_ACKNOWLEDGE"),
+    ];
+    for (request, answer) in requests {
+        pair.give(&request);
+        pair.nodes[1].send(&wr_sges(1, op, &[source])).unwrap();
+        let names: Vec<_> = pair.collect().iter().map(|seen| seen.name()).collect();
+        assert_eq!(names, [answer, "RC_WRITE_ONLY"]);
+    }
+}
+
 #[test]
 fn b23_r100_only_reliable_services_ask_for_acks_and_answer() {
     let types =

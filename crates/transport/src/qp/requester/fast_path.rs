@@ -88,7 +88,7 @@ impl Requester {
 
     /// What goes out next has never been out, and nothing holds it back.
     #[inline]
-    fn is_plain_in_order(&self, config: &QpConfig) -> bool {
+    pub(super) fn is_plain_in_order(&self, config: &QpConfig) -> bool {
         config.state == QpState::Rts
             && self.psns.sends_new()
             && !self.rnr_wait.is_on()
