@@ -456,18 +456,25 @@ impl QueuePair {
             return None;
         }
         let retransmitted = cx.counters.retransmitted_pkts;
-        let mut sent = None;
-        if answers && requests && may_pass_ack(self) {
-            sent = self.requester.poll_request(&self.config, now, out, cx);
-            self.ack_was_passed = sent.is_some();
-        }
-        if sent.is_none() && answers && !self.responder.responses().is_empty() {
-            sent = self.responder.poll_response(&self.config, out, cx);
-            self.ack_was_passed = false;
-        }
-        if sent.is_none() && requests && self.requester.wants_transmit() {
-            sent = self.requester.poll_request(&self.config, now, out, cx);
-        }
+        let answers = answers && !self.responder.responses().is_empty();
+        // A short WRITE is tried first where it may pass the ACK that waits.
+        let mut passes = answers && requests && may_pass_ack(self);
+        let sent = loop {
+            let mut sent = None;
+            if answers && !passes {
+                sent = self.responder.poll_response(&self.config, out, cx);
+            }
+            if sent.is_none() && requests && self.requester.wants_transmit() {
+                sent = self.requester.poll_request(&self.config, now, out, cx);
+            }
+            if sent.is_some() {
+                self.ack_was_passed = passes;
+                break sent;
+            }
+            if !std::mem::take(&mut passes) {
+                break None;
+            }
+        };
         self.settle(cx);
         if let Some(transmit) = &sent {
             note_sent(&mut self.traffic, 1, transmit.len, cx);
@@ -492,7 +499,7 @@ fn blank(init: &QpInit) -> QueuePair {
 }
 
 /// One plain ACK waits, nothing has passed it, and a WRITE that may leave before it is next (ADR 35).
-#[inline]
+#[inline(never)]
 fn may_pass_ack(qp: &QueuePair) -> bool {
     !qp.ack_was_passed
         && qp.responder.responses().is_one_ack()
