@@ -1,6 +1,6 @@
 //! Answers of then and now, side by side.
 
-use std::collections::HashMap;
+use std::collections::{HashMap, HashSet};
 
 use uroce_wire::{NakCode, SyndromeKind};
 
@@ -36,6 +36,9 @@ struct Comparison<'a> {
     covered_now: i64,
     /// Places in the recording of the requests of each PSN.
     came: HashMap<i64, Vec<u64>>,
+    /// PSNs that sequence NAKs of then and of now ask for.
+    asked_then: HashSet<i64>,
+    asked_now: HashSet<i64>,
     /// When the capture ended, and when the connection did.
     ends: [Option<u64>; 2],
 }
@@ -59,8 +62,13 @@ pub(crate) fn compare(
     for request in &recording.requests {
         came.entry(request.place).or_default().push(request.position);
     }
+    let asked = |answers: &[Answer]| {
+        answers.iter().filter(|answer| is_sequence_nak(answer)).map(|answer| answer.place).collect()
+    };
     let comparison = Comparison {
         came,
+        asked_then: asked(then),
+        asked_now: asked(&now),
         options,
         then,
         now: &now,
@@ -162,13 +170,18 @@ impl Comparison<'_> {
     /// An acknowledgement says all that those before it said.
     fn mark_of_then(&self, then: &Answer) -> Mark {
         let is_covered = then.is_plain_ack() && self.covered_now >= then.place;
-        if is_covered { Mark::Covered } else { Mark::OnlyThen }
+        if is_covered || comes_again(then, &self.asked_now) {
+            Mark::Covered
+        } else {
+            Mark::OnlyThen
+        }
     }
 
     fn mark_of_now(&self, now: &Answer) -> Mark {
         let next = self.then.partition_point(|then| then.position < now.position);
         let covered = self.covered_then.get(next).is_some_and(|psn| *psn >= now.place);
-        if now.is_plain_ack() && covered || self.is_taken_back(now, next) {
+        let is_covered = now.is_plain_ack() && covered;
+        if is_covered || self.is_taken_back(now, next) || comes_again(now, &self.asked_then) {
             Mark::Covered
         } else if next == self.then.len() && self.is_at_an_end(now.time) {
             Mark::BehindTheEnd
@@ -184,8 +197,7 @@ impl Comparison<'_> {
     /// The packet that a NAK asks for came before the next answer of then, which is `next`: a responder that took
     /// both in together has nothing to ask for.
     fn is_taken_back(&self, now: &Answer, next: usize) -> bool {
-        let is_nak = now.syndrome() == Some(SyndromeKind::Nak(NakCode::PsnSequence));
-        let came = self.came.get(&now.place).filter(|_| is_nak);
+        let came = self.came.get(&now.place).filter(|_| is_sequence_nak(now));
         let came = came.and_then(|came| came.get(came.partition_point(|at| *at <= now.position)));
         came.is_some_and(|came| self.then.get(next).is_none_or(|then| then.position > *came))
     }
@@ -203,11 +215,20 @@ impl Comparison<'_> {
     }
 }
 
+fn is_sequence_nak(answer: &Answer) -> bool {
+    answer.syndrome() == Some(SyndromeKind::Nak(NakCode::PsnSequence))
+}
+
+/// A sequence NAK with a list of gaps (ADR 33 of uroce), for a PSN that the other side has `asked` for, too. It comes again while packets
+/// arrive; how often depends on how many the device takes in together.
+fn comes_again(nak: &Answer, asked: &HashSet<i64>) -> bool {
+    is_sequence_nak(nak) && nak.length > 0 && asked.contains(&nak.place)
+}
+
 /// What a sequence NAK lists beyond the PSN that it asks for depends on whether the requester has asked for a list, which is in
 /// packets that may not be played.
 fn length_differs(then: &Answer, now: &Answer) -> bool {
-    let sequence = Some(SyndromeKind::Nak(NakCode::PsnSequence));
-    let are_naks = then.syndrome() == sequence && now.syndrome() == sequence;
+    let are_naks = is_sequence_nak(then) && is_sequence_nak(now);
     then.length != now.length && !are_naks
 }
 

@@ -6,7 +6,7 @@ use uroce_wire::{NakCode, SyndromeKind};
 
 use crate::Recording;
 
-/// Places in the recording of requests that a later sequence NAK asks for, and of those that were sent
+/// Places in the recording of requests that a later sequence NAK asks for and that did not arrive after all, and of those that were sent
 /// again before anything was acknowledged and before anything behind them was sent: nothing but silence
 /// could tell of their loss.
 pub(crate) fn lost(recording: &Recording) -> HashSet<u64> {
@@ -27,7 +27,10 @@ pub(crate) fn lost(recording: &Recording) -> HashSet<u64> {
     for request in recording.requests.iter().rev() {
         let (place, position) = (request.place, request.position);
         let again = next.insert(place, position);
-        let is_missed = naks.get(&place).is_some_and(|nak| *nak > position);
+        let is_asked_for = naks.get(&place).is_some_and(|nak| *nak > position);
+        // The last one of a place that is acknowledged has arrived, whatever NAK it has crossed.
+        let has_arrived = again.is_none() && acknowledged >= place;
+        let is_missed = is_asked_for && !has_arrived;
         let is_silent = again.is_some_and(|again| {
             let before = answers.partition_point(|answer| answer.position < again);
             let was_heard = before > 0 && reached[before - 1] >= place;

@@ -62,6 +62,23 @@ fn what_a_sequence_nak_lists_is_not_compared() {
     same(scene.response(Opcode::RC_ACKNOWLEDGE, 6, SEQUENCE, 1, &missing_two));
 }
 
+/// How often a list of gaps comes depends on how many packets are taken in together.
+#[test]
+fn a_list_of_gaps_may_come_again_but_a_plain_nak_may_not() {
+    let list =
+        |scene: Scene, msn| scene.response(Opcode::RC_ACKNOWLEDGE, 6, SEQUENCE, msn, &[0, 0, 0, 1]);
+    let start = Scene::default().send(5).answer(5, ACK, 1).send_that_asks_for_gaps(7);
+    let end = |scene: Scene| scene.send(6).answer(8, ACK, 4).report();
+
+    let thrice = list(list(list(start, 1).send_that_asks_for_gaps(8), 1), 1);
+    let report = end(thrice);
+    assert_eq!(report.verdict, Verdict::Same, "{}", report.to_text(false));
+    assert!(marks(&report).contains(&Mark::Covered), "{}", report.to_text(false));
+
+    let plain = Scene::default().send(5).answer(5, ACK, 1).send(7).answer(6, SEQUENCE, 1);
+    assert_eq!(end(plain.answer(6, SEQUENCE, 1).send(8)).verdict, Verdict::Differs);
+}
+
 #[test]
 fn silence_of_then_differs_once_time_has_passed() {
     let scene = Scene::default().send(5).answer(5, ACK, 1).send(6);
@@ -218,6 +235,19 @@ fn what_was_lost_behind_the_capture_is_left_out_if_asked_for() {
     let report = play(scene.recording(), &device, &Limits::default(), &Options::default());
     let report = report.expect("it can be played");
     assert_eq!((report.verdict, report.requests.lost), (Verdict::Same, 1));
+}
+
+/// A NAK that comes again may cross the packet that it asks for.
+#[test]
+fn what_was_sent_again_once_and_is_acknowledged_was_not_lost() {
+    let list = |scene: Scene| scene.response(Opcode::RC_ACKNOWLEDGE, 6, SEQUENCE, 1, &[0, 0, 0, 1]);
+    let scene = Scene::default().send(5).answer(5, ACK, 1).send(6).send_that_asks_for_gaps(7);
+    let scene = list(list(scene).send_that_asks_for_gaps(8).send(6)).answer(8, ACK, 4);
+    let device = Device { skips_lost: true, ..Device::default() };
+    let report = play(scene.recording(), &device, &Limits::default(), &Options::default());
+    let report = report.expect("it can be played");
+    assert_eq!(report.requests.lost, 1);
+    assert_eq!(report.verdict, Verdict::Same, "{}", report.to_text(false));
 }
 
 #[test]

@@ -46,8 +46,8 @@ fn a_run_with_loss_is_answered_as_it_was() {
 fn what_was_lost_behind_the_capture_can_be_left_out() {
     let folder = TempDir::new().expect("a folder");
     // Apart from each other: of losses that overlap a capture does not show enough (docs/replay.md).
-    let loss = "rx op=write -> drop skip=100 every=150 count=3";
-    let [_, client] = record(&folder, "write bw -n 200 -s 9000", loss, 205);
+    let loss = "rx op=write -> drop skip=100 every=1200 count=3";
+    let [_, client] = record(&folder, "write bw -n 1000 -s 9000", loss, 205);
     assert_eq!(code(&run(&format!("replay {client}"))), 1);
     let output = run(&format!("replay {client} --skip-lost --only-differences"));
     assert_eq!(code(&output), 0, "{}", text(&output));

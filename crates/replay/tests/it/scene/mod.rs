@@ -6,7 +6,7 @@ use uroce_analyze::{CaptureReader, DissectorConfig, Frame, LinkType, Timestamp};
 use uroce_replay::{Device, Limits, Options, Recorder, Recording, ReplayError, Report, play};
 use uroce_wire::{
     Aeth, AtomicEth, Bth, Deth, Header, HeaderWriter, Ieth, Ipv4, Opcode, Psn, Qpn, Reth, Syndrome,
-    UdpPorts, icrc_of_captured, write_ipv4_udp,
+    TAKES_GAP_LISTS, UdpPorts, icrc_of_captured, write_ipv4_udp,
 };
 
 const REQUESTER: (Ipv4Addr, u32) = (Ipv4Addr::new(10, 0, 0, 1), 0x11);
@@ -55,6 +55,13 @@ impl Scene {
 
     pub fn send(self, psn: u32) -> Self {
         self.request(Opcode::RC_SEND_ONLY, psn, &[], b"some words")
+    }
+
+    /// A SEND that asks for a list of gaps (ADR 33).
+    pub fn send_that_asks_for_gaps(self, psn: u32) -> Self {
+        let mut bth = Bth::new(Opcode::RC_SEND_ONLY, Qpn::new(RESPONDER.1), Psn::new(psn));
+        (bth.ack_req, bth.reserved7) = (true, TAKES_GAP_LISTS);
+        self.packet(true, bth, &[], b"some more words.")
     }
 
     pub fn write(self, psn: u32, va: u64, payload: &[u8]) -> Self {
