@@ -33,8 +33,16 @@ struct OpenMessage {
 /// A READ or atomic operation that may come again.
 #[derive(Debug, Clone, Copy)]
 enum SavedAnswer {
-    Read { reth: Reth },
-    Atomic { psn: u64, original: u64 },
+    /// A READ with its first PSN and one past its last one, and what of it may be asked for again.
+    Read {
+        first: u64,
+        end: u64,
+        reth: Reth,
+    },
+    Atomic {
+        psn: u64,
+        original: u64,
+    },
 }
 
 /// What has arrived from the peer.
@@ -126,9 +134,9 @@ impl RxeResponder {
             Operation::ReadRequest => {
                 let reth = packet.reth().ok_or(NakCode::InvalidRequest)?;
                 check_range(&reth, io)?;
-                self.remember(SavedAnswer::Read { reth }, io.link);
-                self.msn += 1;
-                self.expected += packets(&reth, io.link);
+                let end = psn + packets(&reth, io.link);
+                self.remember(SavedAnswer::Read { first: psn, end, reth }, io.link);
+                (self.msn, self.expected) = (self.msn + 1, end);
                 self.send_read(&reth, psn, io);
                 return Ok(());
             }
@@ -210,11 +218,13 @@ impl RxeResponder {
             Operation::ReadRequest => {
                 let Some(again) = packet.reth() else { return };
                 let read = self.replays.iter_mut().find_map(|replay| match replay {
-                    SavedAnswer::Read { reth } => {
-                        Some(reth).filter(|reth| is_part_of(&again, reth))
+                    // By its PSN: the ranges of two READs may overlap.
+                    SavedAnswer::Read { first, end, reth } if (*first..*end).contains(&psn) => {
+                        Some(reth)
                     }
-                    SavedAnswer::Atomic { .. } => None,
+                    _ => None,
                 });
+                let read = read.filter(|read| is_part_of(&again, read));
                 let Some(read) = read.filter(|_| check_range(&again, io).is_ok()) else { return };
                 // A habit of rxe: it never answers what is before this part again.
                 *read = Reth {

@@ -121,6 +121,19 @@ fn a_read_resumes_behind_what_has_arrived() {
     }
 }
 
+/// A READ of bytes that another READ has, too: a repeated request for it is told from one for a part of the other by its PSN.
+#[test]
+fn a_duplicate_read_is_that_of_its_psn_also_where_ranges_overlap() {
+    for lost in 0..10 {
+        let mut models = TwoModels::new();
+        models.memories[1].region.fill(0, 1000, 7).expect("inside");
+        models.post(1, SendOp::Read { va: BASE, rkey: Rkey(KEY) }, 1000);
+        models.post(2, SendOp::Read { va: BASE + 900, rkey: Rkey(KEY) }, 8);
+        models.run(&[lost, lost + 2]);
+        assert_eq!(models.statuses(), [(1, WcStatus::Success), (2, WcStatus::Success)], "{lost}");
+    }
+}
+
 fn whole(length: u32) -> Sge {
     Sge { addr: BASE, length, lkey: Lkey(KEY) }
 }
