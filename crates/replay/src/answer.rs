@@ -2,7 +2,7 @@
 
 use std::hash::{DefaultHasher, Hash, Hasher};
 
-use uroce_wire::{Aeth, Opcode, OpcodeInfo, Operation, Packet, Psn, SyndromeKind};
+use uroce_wire::{Aeth, NakCode, Opcode, OpcodeInfo, Operation, Packet, Psn, SyndromeKind};
 
 /// One packet of a responder.
 #[derive(Debug, Clone, PartialEq, Eq)]
@@ -69,6 +69,11 @@ impl Answer {
     pub(crate) fn is_plain_ack(&self) -> bool {
         self.class() == Class::Acknowledge
             && matches!(self.syndrome(), Some(SyndromeKind::Ack { .. }))
+    }
+
+    /// It says that the request with its PSN is missing.
+    pub(crate) fn is_sequence_nak(&self) -> bool {
+        self.syndrome() == Some(SyndromeKind::Nak(NakCode::PsnSequence))
     }
 
     /// The last PSN that it acknowledges.

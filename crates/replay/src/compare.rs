@@ -2,7 +2,7 @@
 
 use std::collections::{HashMap, HashSet};
 
-use uroce_wire::{NakCode, SyndromeKind};
+use uroce_wire::SyndromeKind;
 
 use crate::answer::Answer;
 use crate::matching::pairs;
@@ -36,8 +36,9 @@ struct Comparison<'a> {
     covered_now: i64,
     /// Places in the recording of the requests of each PSN.
     came: HashMap<i64, Vec<u64>>,
-    /// PSNs that sequence NAKs of then and of now ask for.
+    /// PSNs that sequence NAKs of then ask for.
     asked_then: HashSet<i64>,
+    /// PSNs that sequence NAKs of now ask for.
     asked_now: HashSet<i64>,
     /// When the capture ended, and when the connection did.
     ends: [Option<u64>; 2],
@@ -63,7 +64,11 @@ pub(crate) fn compare(
         came.entry(request.place).or_default().push(request.position);
     }
     let asked = |answers: &[Answer]| {
-        answers.iter().filter(|answer| is_sequence_nak(answer)).map(|answer| answer.place).collect()
+        answers
+            .iter()
+            .filter(|answer| answer.is_sequence_nak())
+            .map(|answer| answer.place)
+            .collect()
     };
     let comparison = Comparison {
         came,
@@ -197,7 +202,7 @@ impl Comparison<'_> {
     /// The packet that a NAK asks for came before the next answer of then, which is `next`: a responder that took
     /// both in together has nothing to ask for.
     fn is_taken_back(&self, now: &Answer, next: usize) -> bool {
-        let came = self.came.get(&now.place).filter(|_| is_sequence_nak(now));
+        let came = self.came.get(&now.place).filter(|_| now.is_sequence_nak());
         let came = came.and_then(|came| came.get(came.partition_point(|at| *at <= now.position)));
         came.is_some_and(|came| self.then.get(next).is_none_or(|then| then.position > *came))
     }
@@ -215,20 +220,16 @@ impl Comparison<'_> {
     }
 }
 
-fn is_sequence_nak(answer: &Answer) -> bool {
-    answer.syndrome() == Some(SyndromeKind::Nak(NakCode::PsnSequence))
-}
-
-/// A sequence NAK with a list of gaps (ADR 33 of uroce), for a PSN that the other side has `asked` for, too. It comes again while packets
-/// arrive; how often depends on how many the device takes in together.
+/// A sequence NAK with a list of gaps (ADR 33), for a PSN that the other side has `asked` for, too. It comes again
+/// while packets arrive; how often depends on how many the device takes in together.
 fn comes_again(nak: &Answer, asked: &HashSet<i64>) -> bool {
-    is_sequence_nak(nak) && nak.length > 0 && asked.contains(&nak.place)
+    nak.is_sequence_nak() && nak.length > 0 && asked.contains(&nak.place)
 }
 
 /// What a sequence NAK lists beyond the PSN that it asks for depends on whether the requester has asked for a list, which is in
 /// packets that may not be played.
 fn length_differs(then: &Answer, now: &Answer) -> bool {
-    let are_naks = is_sequence_nak(then) && is_sequence_nak(now);
+    let are_naks = then.is_sequence_nak() && now.is_sequence_nak();
     then.length != now.length && !are_naks
 }
 

@@ -2,13 +2,11 @@
 
 use std::collections::{HashMap, HashSet};
 
-use uroce_wire::{NakCode, SyndromeKind};
-
 use crate::Recording;
 
-/// Places in the recording of requests that a later sequence NAK asks for and that did not arrive after all, and of those that were sent
-/// again before anything was acknowledged and before anything behind them was sent: nothing but silence
-/// could tell of their loss.
+/// Places in the recording of requests that a later sequence NAK asks for and that did not arrive after all,
+/// and of those that were sent again before anything was acknowledged and before anything behind them was
+/// sent: nothing but silence could tell of their loss.
 pub(crate) fn lost(recording: &Recording) -> HashSet<u64> {
     let answers = &recording.answers;
     let mut acknowledged = i64::MIN;
@@ -17,7 +15,7 @@ pub(crate) fn lost(recording: &Recording) -> HashSet<u64> {
     for answer in answers {
         acknowledged = acknowledged.max(answer.acknowledges().unwrap_or(i64::MIN));
         reached.push(acknowledged);
-        if answer.syndrome() == Some(SyndromeKind::Nak(NakCode::PsnSequence)) {
+        if answer.is_sequence_nak() {
             naks.insert(answer.place, answer.position);
         }
     }

@@ -2,7 +2,7 @@
 
 use std::collections::{BTreeMap, HashMap, HashSet};
 
-use uroce_wire::{NakCode, Packet, Qpn, SyndromeKind};
+use uroce_wire::{Packet, Qpn};
 
 use crate::answer::Answer;
 use crate::answers::{Answers, Asked};
@@ -156,8 +156,7 @@ impl Remote {
 /// The request that an answer is about. On a wire more requests have been sent since; but a sequence NAK is about one that
 /// did not come, so the newest one stands for it.
 fn asked(sent: &BTreeMap<i64, Asked>, newest: Asked, answer: &Answer) -> Asked {
-    let is_gap = answer.syndrome() == Some(SyndromeKind::Nak(NakCode::PsnSequence));
-    if is_gap || answer.is_congestion_notification() {
+    if answer.is_sequence_nak() || answer.is_congestion_notification() {
         return newest;
     }
     sent.range(..=answer.place).next_back().map_or(newest, |(_, found)| *found)

@@ -99,9 +99,8 @@ fn begin(recording: &mut Recording) -> Result<Psn, ReplayError> {
 /// The PSN that the first answer asks for, if it is one that the capture lacks.
 fn asked_for(recording: &Recording, seen: Psn) -> Option<Psn> {
     let first = recording.answers.iter().find(|answer| answer.class() == Class::Acknowledge)?;
-    let is_nak = first.syndrome() == Some(SyndromeKind::Nak(NakCode::PsnSequence));
     let behind = i64::from(seen.since(first.psn));
-    (is_nak && (1..FIRST_NAK_REACH).contains(&behind)).then_some(first.psn)
+    (first.is_sequence_nak() && (1..FIRST_NAK_REACH).contains(&behind)).then_some(first.psn)
 }
 
 fn number(recording: &mut Recording, first: Psn) {

@@ -65,13 +65,11 @@ fn what_a_sequence_nak_lists_is_not_compared() {
 /// How often a list of gaps comes depends on how many packets are taken in together.
 #[test]
 fn a_list_of_gaps_may_come_again_but_a_plain_nak_may_not() {
-    let list =
-        |scene: Scene, msn| scene.response(Opcode::RC_ACKNOWLEDGE, 6, SEQUENCE, msn, &[0, 0, 0, 1]);
     let start = Scene::default().send(5).answer(5, ACK, 1).send_that_asks_for_gaps(7);
     let end = |scene: Scene| scene.send(6).answer(8, ACK, 4).report();
 
-    let thrice = list(list(list(start, 1).send_that_asks_for_gaps(8), 1), 1);
-    let report = end(thrice);
+    let twice = start.nak_with_gap(6, 1).send_that_asks_for_gaps(8).nak_with_gap(6, 1);
+    let report = end(twice.nak_with_gap(6, 1));
     assert_eq!(report.verdict, Verdict::Same, "{}", report.to_text(false));
     assert!(marks(&report).contains(&Mark::Covered), "{}", report.to_text(false));
 
@@ -240,9 +238,9 @@ fn what_was_lost_behind_the_capture_is_left_out_if_asked_for() {
 /// A NAK that comes again may cross the packet that it asks for.
 #[test]
 fn what_was_sent_again_once_and_is_acknowledged_was_not_lost() {
-    let list = |scene: Scene| scene.response(Opcode::RC_ACKNOWLEDGE, 6, SEQUENCE, 1, &[0, 0, 0, 1]);
     let scene = Scene::default().send(5).answer(5, ACK, 1).send(6).send_that_asks_for_gaps(7);
-    let scene = list(list(scene).send_that_asks_for_gaps(8).send(6)).answer(8, ACK, 4);
+    let scene = scene.nak_with_gap(6, 1).send_that_asks_for_gaps(8).send(6).nak_with_gap(6, 1);
+    let scene = scene.answer(8, ACK, 4);
     let device = Device { skips_lost: true, ..Device::default() };
     let report = play(scene.recording(), &device, &Limits::default(), &Options::default());
     let report = report.expect("it can be played");

@@ -88,6 +88,11 @@ impl Scene {
         self.response(Opcode::RC_ACKNOWLEDGE, psn, syndrome, msn, &[])
     }
 
+    /// A sequence NAK with a list of one gap of one packet.
+    pub fn nak_with_gap(self, psn: u32, msn: u32) -> Self {
+        self.response(Opcode::RC_ACKNOWLEDGE, psn, SEQUENCE, msn, &[0, 0, 0, 1])
+    }
+
     pub fn response(
         self,
         opcode: Opcode,
