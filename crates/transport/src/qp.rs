@@ -15,7 +15,7 @@ mod trains;
 use std::net::IpAddr;
 use std::sync::Arc;
 
-use requester::{Requester, next_is_short_write};
+use requester::{Requester, may_have_request, next_is_short_write};
 use responder::Responder;
 pub use run::Run;
 pub use state::ModifyQpError;
@@ -427,7 +427,8 @@ impl QueuePair {
         out: &mut [u8],
         cx: &mut Context<'_>,
     ) -> Option<Transmit> {
-        let answers = self.requester.wants_transmit() || !self.responder.responses().is_one_ack();
+        let answers = !self.responder.responses().is_one_ack()
+            || may_have_request(&self.requester, &self.config);
         self.poll(now, answers, true, out, cx)
     }
 

@@ -240,6 +240,13 @@ pub(super) fn next_is_short_write(requester: &Requester, config: &QpConfig) -> b
     is_next && requester.is_plain_in_order(config)
 }
 
+/// A request waits, or one may have to be repeated. False behind an ACK that woke the requester and found all sent.
+#[inline]
+pub(super) fn may_have_request(requester: &Requester, config: &QpConfig) -> bool {
+    requester.awake
+        && (requester.send_queue.current().is_some() || !requester.is_plain_in_order(config))
+}
+
 /// How many of the next `most` packets leave until one has to ask for an ACK, that one included.
 pub(super) fn until_ack_is_due(requester: &Requester, most: u32) -> u32 {
     requester.ack_requests.until_due(requester.window.packets()).max(1).min(most)

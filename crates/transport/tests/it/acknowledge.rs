@@ -287,6 +287,27 @@ fn r160_one_short_write_passes_an_ack_and_nothing_else_does() {
     assert_eq!(sent_behind_a_write(&[read], 8), [ack, "RC_READ_REQUEST"]);
 }
 
+/// The peer's reply comes with the ACK of the request. That ACK leaves nothing to send, so the ACK of the reply waits for what
+/// the application sends next.
+#[test]
+fn r160_an_ack_waits_also_behind_an_ack_that_came_with_the_request() {
+    let mut pair = Pair::rc();
+    let (va, rkey) = pair.target(0);
+    let write = SendOp::Write { va: pair.nodes[0].va(0), rkey: pair.nodes[0].rkey() };
+    let source = pair.nodes[1].sge(64, 8);
+    let psn = pair.nodes[1].qp.next_psn().get();
+    pair.nodes[1].send(&wr_sges(1, write, &[source])).unwrap();
+    assert_eq!(pair.next_answer().unwrap().name(), "RC_WRITE_ONLY");
+    pair.give(&Forged::write(EPSN, va, rkey, b"reply"));
+    let ack = pair.forge(1, Opcode::RC_ACKNOWLEDGE, psn, |_, _| {}, &[ACK, 0, 0, 1]);
+    pair.receive(1, &ack, 0);
+    assert!(pair.next_pressing().is_none());
+    assert_eq!(pair.nodes[1].sends().len(), 1, "the ACK was taken in");
+    pair.nodes[1].send(&wr_sges(2, write, &[source])).unwrap();
+    let names: Vec<_> = pair.collect().iter().map(|seen| seen.name()).collect();
+    assert_eq!(names, ["RC_WRITE_ONLY", "RC_ACKNOWLEDGE"]);
+}
+
 /// A NAK, the answer to a READ and the ACK of a READ that is answered with it are waited for; no request passes them.
 #[test]
 fn r160_a_write_passes_no_nak_and_no_response() {

@@ -19,6 +19,9 @@ pub const NAK_INVALID: u8 = 0x61;
 pub const NAK_ACCESS: u8 = 0x62;
 pub const NAK_OPERATIONAL: u8 = 0x63;
 
+/// How a queue pair is asked for its next packet.
+type Poll = fn(&mut QueuePair, Instant, &mut [u8], &mut Context<'_>) -> Option<Transmit>;
+
 /// A packet in the making.
 #[derive(Debug, Clone)]
 pub struct Forged {
@@ -229,9 +232,18 @@ impl Pair {
 
     /// Takes the next packet that node 1 wants to send; it is not delivered.
     pub fn next_answer(&mut self) -> Option<Seen> {
+        self.next_packet(QueuePair::poll_transmit)
+    }
+
+    /// Like [`Pair::next_answer`], where an ACK that could leave together with a request waits for one.
+    pub fn next_pressing(&mut self) -> Option<Seen> {
+        self.next_packet(QueuePair::poll_pressing)
+    }
+
+    fn next_packet(&mut self, poll: Poll) -> Option<Seen> {
         let mut out = vec![0u8; limits::MAX_PACKET];
         let (now, node) = (self.now, &mut self.nodes[1]);
-        let sent = node.qp.poll_transmit(now, &mut out, cx!(node))?;
+        let sent = poll(&mut node.qp, now, &mut out, cx!(node))?;
         let bytes = out[..sent.len].to_vec();
         let packet = uroce_wire::Packet::parse(&bytes).expect("a packet that can be parsed");
         let (opcode, psn) = (packet.bth.opcode, packet.bth.psn.get());
