@@ -125,9 +125,9 @@ fn b18_a33_r59_an_atomic_one_lap_of_psns_ago_is_not_mistaken_for_a_new_one() {
     let atomic = Forged::fetch_add(EPSN, va, rkey, 1);
     let original = |seen: &Seen| seen.packet().atomic_ack_eth().unwrap().original;
     assert_eq!(original(&pair.hit(&atomic)[0]), 10);
-    // Two READs take all PSNs but one; their responses stay in the queue.
-    pair.give(&Forged::read(EPSN + 1, region.addr(), mr.rkey, 1 << 31));
-    pair.give(&Forged::read(at(EPSN, 0x80_0001), region.addr(), mr.rkey, (1 << 31) - 256));
+    // Two READs take all PSNs but one; who goes on then has their responses (R17).
+    pair.give(&Forged::read(EPSN + 1, region.addr(), mr.rkey, (1 << 31) - 256));
+    pair.give(&Forged::read(at(EPSN, 0x80_0000), region.addr(), mr.rkey, 1 << 31));
     assert_eq!(pair.expected(), EPSN);
     pair.give(&atomic);
     assert_eq!(pair.nodes[1].region.load_u64(0).unwrap(), 12);
@@ -192,4 +192,23 @@ fn b18_more_than_2_17_psns_behind_every_boundary() {
         assert_eq!(msns(&answers), [260]);
         assert_eq!(pair.dropped(DropReason::PsnOutOfSequence), 0);
     }
+}
+
+/// READs of 2^23 PSNs each, none of them answered before the next: a requester that keeps R17 does not need the older
+/// answer any more, and none can be told from one that is ahead.
+#[test]
+fn r17_an_answer_half_of_all_psns_behind_the_newest_request_is_dropped() {
+    const PSNS: u32 = 1 << 23;
+    let mut pair = Pair::rc();
+    let node = &mut pair.nodes[1];
+    let region = Region::alloc(1 << 31).unwrap();
+    let (va, access) = (region.addr(), Access::REMOTE_READ);
+    let rkey = node.mem.reg_mr(node.pd, region, va, access).unwrap().rkey;
+    pair.give(&Forged::read(EPSN, va, rkey, 1 << 31));
+    pair.give(&Forged::read(EPSN + PSNS, va, rkey, 1 << 31));
+    // The PSNs begin again.
+    pair.give(&Forged::read(EPSN, va, rkey, 8));
+    let answers: Vec<_> = std::iter::from_fn(|| pair.next_answer()).take(2).collect();
+    assert_eq!(said(&answers), [("RC_READ_RESPONSE_ONLY", EPSN, Some(ACK))]);
+    assert_eq!(pair.state(), QpState::Rts);
 }

@@ -136,6 +136,7 @@ impl Responder {
             // superfluous repetition.
             self.responses.drop_answer(oldest.first);
         }
+        self.responses.forget_old(last);
         self.responses.queue_saved(&saved);
     }
 

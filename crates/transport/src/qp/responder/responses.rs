@@ -290,6 +290,14 @@ impl Responses {
         self.queue.insert(at.unwrap_or(self.queue.len()), answer);
     }
 
+    /// Drops answers from which `newest`, the last PSN of the newest request, is half of all PSNs away or more: a requester
+    /// that sends it has them, since it never waits for so many (R17).
+    pub(super) fn forget_old(&mut self, newest: Psn) {
+        while self.queue.front().is_some_and(|oldest| newest.since(oldest.psn()) < 0) {
+            self.queue.pop_front();
+        }
+    }
+
     /// Drops the answer to the request with this PSN, which can be given no more.
     pub(super) fn drop_answer(&mut self, key: Psn) {
         self.queue.retain(|answer| answer.is_ack() || key_of(answer) != key);
