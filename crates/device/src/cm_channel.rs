@@ -129,6 +129,8 @@ impl CmChannel {
     /// # Errors
     /// EMFILE and the like: no descriptor for the eventfd.
     pub fn new() -> io::Result<Self> {
+        // Each bound id has a descriptor, and a program that sleeps for events starts its thread behind this call.
+        uroce_host::make_room_for_descriptors();
         // A connection has few events, and the number of connections is limited.
         Ok(CmChannel(Arc::new(EventList::new(usize::MAX)?)))
     }

@@ -13,6 +13,7 @@ pub mod address;
 mod bind_error;
 pub mod bpf;
 mod buffer;
+mod descriptor_table;
 pub mod interface;
 mod port_holder;
 pub mod process;
@@ -24,6 +25,7 @@ pub mod verbs_names;
 
 pub use bind_error::{BindError, check_local};
 pub use buffer::{Buffer, enlarge};
+pub use descriptor_table::make_room_for_descriptors;
 pub use port_holder::PortHolder;
 pub use sys::exit::at_exit;
 pub use sys::{fork, option};

@@ -3,6 +3,7 @@
 use std::io;
 use std::thread::{Builder, JoinHandle};
 
+use crate::descriptor_table::make_room_for_descriptors;
 use crate::sys::fork::{generation, watch};
 use crate::sys::signals::Blocked;
 
@@ -22,6 +23,7 @@ impl Thread {
     /// When the system has none left.
     pub fn spawn(name: &str, work: impl FnOnce() + Send + 'static) -> io::Result<Thread> {
         watch();
+        make_room_for_descriptors();
         let generation = generation();
         let _blocked = Blocked::new();
         let handle = Builder::new().name(name.to_owned()).spawn(work)?;
