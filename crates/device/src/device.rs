@@ -19,7 +19,7 @@ pub use open::datapath_for_service;
 use uroce_cm::PortCounters;
 use uroce_datapath::{Caps, FaultCounters};
 use uroce_host::fork;
-use uroce_wire::{DropReason, Gid, Mtu};
+use uroce_wire::{DropReason, Mtu};
 pub use xrc::XrcDomains;
 
 use crate::async_events::AsyncEvents;
@@ -27,7 +27,6 @@ use crate::counters;
 use crate::driver::Driver;
 use crate::engine::Engine;
 use crate::engines::{Engines, Shared};
-use crate::gid::gid_at;
 use crate::interface::Interface;
 use crate::inventory;
 use crate::limits::DeviceLimits;
@@ -160,9 +159,10 @@ impl Device {
         port_attr(&self.0.interface, self.0.active_mtu)
     }
 
-    /// `ibv_query_gid`: entries 0 and 1 are the device's address, RoCE v2; there are no others.
-    pub fn gid(&self, index: u32) -> Option<Gid> {
-        gid_at(self.address(), index)
+    /// The largest path MTU of the device, as it was when the device was opened. Unlike [`port_attr`](Device::port_attr) it does not ask the
+    /// system.
+    pub fn active_mtu(&self) -> Mtu {
+        self.0.active_mtu
     }
 
     /// Every counter with its name, over all engines: rxe's names first, then ours, then one `drop_...` for each

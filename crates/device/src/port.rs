@@ -139,7 +139,7 @@ impl Interface {
         self.bits_per_second.filter(|rate| *rate > 0).unwrap_or(UNKNOWN_SPEED)
     }
 
-    /// `ibv_query_gid`.
+    /// `ibv_query_gid`: entries 0 and 1 are the address, RoCE v2; there are no others.
     pub fn gid(&self, index: u32) -> Option<Gid> {
         gid_at(self.address, index)
     }

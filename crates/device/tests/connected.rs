@@ -314,6 +314,7 @@ fn e13_modify_refuses_what_the_link_cannot_carry() {
     let fabric = LoopbackFabric::with_mtu(1500);
     let a = Node::inline(&fabric, 1);
     assert_eq!(a.device.port_attr().active_mtu, Mtu::M1024);
+    assert_eq!(a.device.active_mtu(), Mtu::M1024);
     let qp = a.qp(QpType::Rc);
     let init = QpAttr { state: QpState::Init, ..QpAttr::default() };
     let mask = M::STATE | M::PKEY_INDEX | M::PORT | M::ACCESS_FLAGS;

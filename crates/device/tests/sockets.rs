@@ -151,9 +151,9 @@ fn attributes_of_the_loopback_interface() {
     let a = on([127, 0, 0, 35].into(), PORT);
     assert_eq!(a.device.netdev(), "lo");
     assert_eq!(a.device.port_attr().active_mtu.bytes(), 4096);
-    let gid = a.device.gid(0).expect("entry 0");
-    assert_eq!((gid.to_ip(), a.device.gid(1)), (a.device.address(), Some(gid)));
-    assert_eq!(a.device.gid(2), None);
+    let gid = a.device.interface().gid(0).expect("entry 0");
+    assert_eq!((gid.to_ip(), a.device.interface().gid(1)), (a.device.address(), Some(gid)));
+    assert_eq!(a.device.interface().gid(2), None);
 }
 
 /// A peer whose IPv4 identifications are not those of a Linux UDP socket: the kernel shows us no

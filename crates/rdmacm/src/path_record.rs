@@ -51,7 +51,7 @@ impl PathRecord {
             pkey: PKEY.to_be(),
             sl: 0,
             mtu_selector: EXACTLY,
-            mtu: device.port_attr().active_mtu.code(),
+            mtu: device.active_mtu().code(),
             rate_selector: EXACTLY,
             rate: rate.map_or(IBV_RATE_MAX, |(_, code)| *code) as u8,
             packet_life_time_selector: EXACTLY,

@@ -163,7 +163,7 @@ impl QueuePair {
 
     /// Bytes of a packet.
     pub fn segment(&self) -> usize {
-        self.inner.device().port_attr().active_mtu.bytes()
+        self.inner.device().active_mtu().bytes()
     }
 }
 

@@ -84,7 +84,7 @@ impl Context {
 
     /// An entry of the GID table (`ibv_query_gid`): 0 and 1 are the device's address, RoCE v2; `None` beyond.
     pub fn query_gid(&self, index: u32) -> Option<Gid> {
-        self.device().gid(index)
+        self.device().interface().gid(index)
     }
 
     /// What the packets travel through, and what that can do.

@@ -174,7 +174,7 @@ impl QueuePair {
     /// What the peer must know to connect to this queue pair.
     pub fn endpoint(&self) -> Endpoint {
         let gid = Gid::from_ip(self.context().address());
-        let mtu = Some(self.context().query_port().active_mtu);
+        let mtu = Some(self.context().device().active_mtu());
         Endpoint { mtu, ..Endpoint::new(gid, self.qpn, self.start_psn()) }
     }
 
@@ -216,7 +216,7 @@ impl QueuePair {
         };
         let path = path.path(&self.pd)?;
         let mtu = options.mtu.unwrap_or_else(|| {
-            let active = self.context().query_port().active_mtu;
+            let active = self.context().device().active_mtu();
             peer.mtu.map_or(active, |theirs| theirs.min(active))
         });
         self.init_if_reset()?;
