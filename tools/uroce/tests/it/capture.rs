@@ -30,6 +30,12 @@ fn packets_in(file: &Path) -> Vec<&'static str> {
     packets(&std::fs::read(file).expect("a file"))
 }
 
+/// Packets of the link: a GSO batch is one.
+fn frames(bytes: &[u8]) -> usize {
+    let mut reader = CaptureReader::new(bytes).expect("a capture");
+    std::iter::from_fn(|| reader.next_frame().expect("no damage").map(drop)).count()
+}
+
 #[test]
 fn every_packet_of_a_connection_is_in_the_file_once() {
     let Some(lab) = Lab::new("once") else { return };
@@ -70,7 +76,7 @@ fn a_capture_ends_after_its_count_or_time_and_by_sigterm() {
     lab.traffic(2, "");
     let output = capture.end();
     assert!(output.status.success(), "{}", text(&output));
-    assert_eq!(packets_in(&lab.file("count.pcapng")).len(), 3);
+    assert_eq!(frames(&std::fs::read(lab.file("count.pcapng")).expect("a file")), 3);
     let json: serde_json::Value = serde_json::from_slice(&output.stdout).expect("JSON");
     assert_eq!((&json["version"], &json["written"]), (&1.into(), &3.into()));
     assert!(forever.interrupt("-TERM").status.success());
@@ -87,7 +93,8 @@ fn stdout_can_be_the_file() {
     lab.traffic(5, "");
     let output = capture.end();
     assert!(output.status.success(), "{}", text(&output));
-    assert_eq!(packets(&output.stdout).len(), 10);
+    assert!(packets(&output.stdout).len() >= 10);
+    assert_eq!(frames(&output.stdout), 10);
 }
 
 #[test]
