@@ -59,6 +59,25 @@ pub fn proxy(arguments: &ProxyArgs) -> Result<()> {
         return Ok(());
     }
     let started = Instant::now();
+    let rounds: Vec<_> =
+        (0..arguments.repeat.max(1)).flat_map(|_| wanted.iter().copied()).collect();
+    let mut lines = in_new_guests(arguments, &rounds)?;
+    try_again(arguments, &mut lines)?;
+    println!("{} cases in {:.1} s", lines.len(), started.elapsed().as_secs_f64());
+    if arguments.write {
+        document::replace(TABLE, &table(&lines))?;
+    }
+    match lines.iter().filter(|(_, result)| result.is_err()).count() {
+        0 => Ok(()),
+        failed => Err(Error::new(format!("{failed} of {} cases failed: see above", lines.len()))),
+    }
+}
+
+/// A case, and what was seen in it, or why it failed.
+type CaseOutcome<'a> = (&'a Case, Result<String>);
+
+fn in_new_guests<'a>(arguments: &ProxyArgs, cases: &[&'a Case]) -> Result<Vec<CaseOutcome<'a>>> {
+    let started = Instant::now();
     let config =
         GuestConfig { ipv6: false, cores: 1, memory_mib: MEMORY_MIB, ..GuestConfig::default() };
     let (far, near) = Guest::boot_apart(&config)?;
@@ -69,16 +88,21 @@ pub fn proxy(arguments: &ProxyArgs) -> Result<()> {
     };
     let keep = arguments.keep.clone();
     let mut bench = Bench { near: &near, far: &far, program, keep, next_port: 22_000 };
-    let rounds = (0..arguments.repeat.max(1)).flat_map(|_| &wanted);
-    let lines: Vec<_> = rounds.map(|case| (*case, try_one(&mut bench, case))).collect();
-    println!("{} cases in {:.1} s", lines.len(), started.elapsed().as_secs_f64());
-    if arguments.write {
-        document::replace(TABLE, &table(&lines))?;
+    Ok(cases.iter().map(|case| (*case, try_one(&mut bench, case))).collect())
+}
+
+/// The card of a guest sometimes stops in the middle of a message, and nothing leaves that guest any more, TCP included: seen in one of ten
+/// runs of the case that loses packets at random, on a busy machine without KVM. Such cases have a second attempt.
+fn try_again(arguments: &ProxyArgs, lines: &mut [CaseOutcome<'_>]) -> Result<()> {
+    for (case, result) in lines.iter_mut() {
+        if result.is_err() && case.loses_at_random() {
+            println!("{} once more, in new guests", case.name);
+            if let Some((_, second)) = in_new_guests(arguments, &[case])?.pop() {
+                *result = second;
+            }
+        }
     }
-    match lines.iter().filter(|(_, result)| result.is_err()).count() {
-        0 => Ok(()),
-        failed => Err(Error::new(format!("{failed} of {} cases failed: see above", lines.len()))),
-    }
+    Ok(())
 }
 
 fn try_one(bench: &mut Bench<'_>, case: &Case) -> Result<String> {
@@ -92,7 +116,7 @@ fn try_one(bench: &mut Bench<'_>, case: &Case) -> Result<String> {
     result
 }
 
-fn table(lines: &[(&Case, Result<String>)]) -> String {
+fn table(lines: &[CaseOutcome<'_>]) -> String {
     let mut text =
         "| case | programs | rules | the client ends | seen |\n|---|---|---|---|---|\n".to_owned();
     for (case, result) in lines {

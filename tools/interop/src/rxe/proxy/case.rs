@@ -34,6 +34,13 @@ pub struct Case {
     pub check: fn(&Witness) -> Result<String>,
 }
 
+impl Case {
+    /// One of its rules draws which packets it takes.
+    pub fn loses_at_random(&self) -> bool {
+        self.rules.iter().any(|rule| rule.contains("drop p="))
+    }
+}
+
 impl Ending {
     /// # Errors
     /// The client ended otherwise.
