@@ -243,8 +243,7 @@ pub(super) fn next_is_short_write(requester: &Requester, config: &QpConfig) -> b
 /// A request waits, or one may have to be repeated. False behind an ACK that woke the requester and found all sent.
 #[inline]
 pub(super) fn may_have_request(requester: &Requester, config: &QpConfig) -> bool {
-    requester.awake
-        && (requester.send_queue.current().is_some() || !requester.is_plain_in_order(config))
+    may_send_more(requester) || (requester.awake && !requester.is_plain_in_order(config))
 }
 
 /// How many of the next `most` packets leave until one has to ask for an ACK, that one included.
