@@ -1,5 +1,6 @@
 //! What the responder acknowledges, and in which order (R43 to R52, B19, B23).
 
+use uroce_memory::Sge;
 use uroce_transport::*;
 use uroce_wire::Opcode;
 
@@ -287,14 +288,19 @@ fn r160_one_short_write_passes_an_ack_and_nothing_else_does() {
     assert_eq!(sent_behind_a_write(&[read], 8), [ack, "RC_READ_REQUEST"]);
 }
 
+/// A WRITE of 8 bytes from node 1 to node 0, and where they come from.
+fn write_back(pair: &Pair) -> (SendOp, Sge) {
+    let peer = &pair.nodes[0];
+    (SendOp::Write { va: peer.va(0), rkey: peer.rkey() }, pair.nodes[1].sge(64, 8))
+}
+
 /// The peer's reply comes with the ACK of the request. That ACK leaves nothing to send, so the ACK of the reply waits for what
 /// the application sends next.
 #[test]
 fn r160_an_ack_waits_also_behind_an_ack_that_came_with_the_request() {
     let mut pair = Pair::rc();
     let (va, rkey) = pair.target(0);
-    let write = SendOp::Write { va: pair.nodes[0].va(0), rkey: pair.nodes[0].rkey() };
-    let source = pair.nodes[1].sge(64, 8);
+    let (write, source) = write_back(&pair);
     let psn = pair.nodes[1].qp.next_psn().get();
     pair.nodes[1].send(&wr_sges(1, write, &[source])).unwrap();
     assert_eq!(pair.next_answer().unwrap().name(), "RC_WRITE_ONLY");
@@ -313,8 +319,7 @@ fn r160_an_ack_waits_also_behind_an_ack_that_came_with_the_request() {
 fn r160_a_write_passes_no_nak_and_no_response() {
     let mut pair = Pair::rc();
     let (va, rkey) = pair.target(0);
-    let op = SendOp::Write { va: pair.nodes[0].va(0), rkey: pair.nodes[0].rkey() };
-    let source = pair.nodes[1].sge(64, 8);
+    let (op, source) = write_back(&pair);
     let requests = [
         (Forged::read(EPSN, va, rkey, 8), "RC_READ_RESPONSE_ONLY"),
         (Forged::fetch_add(EPSN + 1, va, rkey, 1), "RC_ATOMIC_ACKNOWLEDGE"),
