@@ -47,6 +47,9 @@ const TABLE: &str = "proxy";
 /// Memory of each guest in MiB.
 const MEMORY_MIB: u32 = 512;
 
+/// The port of the first case; each has its own, which also tells its captures apart.
+const FIRST_PORT: u16 = 22_000;
+
 /// Runs the cases and prints a table.
 ///
 /// # Errors
@@ -61,8 +64,9 @@ pub fn proxy(arguments: &ProxyArgs) -> Result<()> {
     let started = Instant::now();
     let rounds: Vec<_> =
         (0..arguments.repeat.max(1)).flat_map(|_| wanted.iter().copied()).collect();
-    let mut lines = in_new_guests(arguments, &rounds)?;
-    try_again(arguments, &mut lines)?;
+    let mut next_port = FIRST_PORT;
+    let mut lines = in_new_guests(arguments, &mut next_port, &rounds)?;
+    try_again(arguments, &mut next_port, &mut lines)?;
     println!("{} cases in {:.1} s", lines.len(), started.elapsed().as_secs_f64());
     if arguments.write {
         document::replace(TABLE, &table(&lines))?;
@@ -76,7 +80,11 @@ pub fn proxy(arguments: &ProxyArgs) -> Result<()> {
 /// A case, and what was seen in it, or why it failed.
 type CaseOutcome<'a> = (&'a Case, Result<String>);
 
-fn in_new_guests<'a>(arguments: &ProxyArgs, cases: &[&'a Case]) -> Result<Vec<CaseOutcome<'a>>> {
+fn in_new_guests<'a>(
+    arguments: &ProxyArgs,
+    next_port: &mut u16,
+    cases: &[&'a Case],
+) -> Result<Vec<CaseOutcome<'a>>> {
     let started = Instant::now();
     let config =
         GuestConfig { ipv6: false, cores: 1, memory_mib: MEMORY_MIB, ..GuestConfig::default() };
@@ -87,17 +95,24 @@ fn in_new_guests<'a>(arguments: &ProxyArgs, cases: &[&'a Case]) -> Result<Vec<Ca
         None => workspace::install_uroce(far.folder())?,
     };
     let keep = arguments.keep.clone();
-    let mut bench = Bench { near: &near, far: &far, program, keep, next_port: 22_000 };
-    Ok(cases.iter().map(|case| (*case, try_one(&mut bench, case))).collect())
+    let mut bench = Bench { near: &near, far: &far, program, keep, next_port: *next_port };
+    let lines = cases.iter().map(|case| (*case, try_one(&mut bench, case))).collect();
+    *next_port = bench.next_port;
+    Ok(lines)
 }
 
 /// The card of a guest sometimes stops in the middle of a message, and nothing leaves that guest any more, TCP included: seen in one of ten
 /// runs of the case that loses packets at random, on a busy machine without KVM. Such cases have a second attempt.
-fn try_again(arguments: &ProxyArgs, lines: &mut [CaseOutcome<'_>]) -> Result<()> {
+/// Its port is another one, so that the captures of the first attempt are kept, too.
+fn try_again(
+    arguments: &ProxyArgs,
+    next_port: &mut u16,
+    lines: &mut [CaseOutcome<'_>],
+) -> Result<()> {
     for (case, result) in lines.iter_mut() {
         if result.is_err() && case.loses_at_random() {
             println!("{} once more, in new guests", case.name);
-            if let Some((_, second)) = in_new_guests(arguments, &[case])?.pop() {
+            if let Some((_, second)) = in_new_guests(arguments, next_port, &[case])?.pop() {
                 *result = second;
             }
         }
