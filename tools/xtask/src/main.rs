@@ -4,6 +4,7 @@
 #![forbid(unsafe_code)]
 
 mod ci;
+mod fuzz;
 mod loom;
 mod sanitizer;
 mod tool;
@@ -45,6 +46,7 @@ fn run(mut words: impl Iterator<Item = OsString>) -> Result<(), Failure> {
             let arguments = ci::CiArgs::parse(words).map_err(Failure::Usage)?;
             ci::run(&arguments).map_err(Failure::Work)
         }
+        "fuzz" => fuzz::run(words).map_err(Failure::Work),
         "loom" => loom::run(words).map_err(Failure::Work),
         "sanitizer" => sanitizer::run(words).map_err(Failure::Work),
         "help" | "-h" | "--help" => {
@@ -65,6 +67,7 @@ fn run(mut words: impl Iterator<Item = OsString>) -> Result<(), Failure> {
 fn help() -> String {
     let mut text = "Project tasks of uroce\n\nUsage: cargo xtask <COMMAND> [OPTIONS]; each has --help\n\nCommands:\n\
                     \x20 ci        Everything that must hold before a change is taken\n\
+                    \x20 fuzz      The fuzz targets under libFuzzer\n\
                     \x20 loom      Models of the lock-free code, in every order of its threads\n\
                     \x20 sanitizer The tests under AddressSanitizer or ThreadSanitizer\n"
         .to_owned();
@@ -83,6 +86,7 @@ mod tests {
         let help = help();
         let names = [
             "ci",
+            "fuzz",
             "loom",
             "sanitizer",
             "bench",
