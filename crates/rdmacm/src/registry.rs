@@ -74,6 +74,8 @@ unsafe impl Send for Served {}
 struct Registry {
     /// By the cookie that the device was given.
     by_cookie: HashMap<u64, Served>,
+    /// By the address of an id: the cookie for each device on which it is served.
+    cookies: HashMap<usize, Vec<(usize, u64)>>,
     /// Requests bear the cookie of their listener, so what follows is found by device and name.
     by_name: HashMap<(usize, CommId), Served>,
     /// Devices by their place in this list, which cookies tell.
@@ -86,9 +88,8 @@ struct Registry {
 const COUNT_BITS: u32 = 48;
 
 impl Registry {
-    /// A cookie that was not given yet, for events of this device, or of none.
-    fn next_cookie(&mut self, open_device: Option<&Arc<OpenDevice>>) -> u64 {
-        let device = open_device.map_or(0, |device| Arc::as_ptr(device).addr());
+    /// A cookie that was not given yet, for events of this device.
+    fn next_cookie(&mut self, device: usize) -> u64 {
         let place = self.devices.iter().position(|known| *known == device).unwrap_or_else(|| {
             self.devices.push(device);
             self.devices.len() - 1
@@ -108,14 +109,21 @@ fn name(open_device: &Arc<OpenDevice>, name: CommId) -> (usize, CommId) {
     (Arc::as_ptr(open_device).addr(), name)
 }
 
-/// A cookie for events of `id`, on this device if they come from one.
+/// The cookie for events of `id`, on this device if they come from one: always the same, however many there are.
 pub(crate) fn add(
     id: *mut rdma_cm_id,
     events: &Arc<Unacknowledged>,
     open_device: Option<&Arc<OpenDevice>>,
 ) -> u64 {
     let mut registry = lock();
-    let cookie = registry.next_cookie(open_device);
+    let device = open_device.map_or(0, |device| Arc::as_ptr(device).addr());
+    let known = registry.cookies.get(&id.addr());
+    let known = known.and_then(|of_id| of_id.iter().find(|(of, _)| *of == device));
+    if let Some((_, cookie)) = known {
+        return *cookie;
+    }
+    let cookie = registry.next_cookie(device);
+    registry.cookies.entry(id.addr()).or_default().push((device, cookie));
     registry.by_cookie.insert(cookie, Served::new(id, events, open_device));
     cookie
 }
@@ -159,7 +167,9 @@ pub(crate) fn is_empty() -> bool {
 /// The id goes.
 pub(crate) fn forget(id: *mut rdma_cm_id) {
     let mut registry = lock();
-    registry.by_cookie.retain(|_, served| served.id != id);
+    for (_, cookie) in registry.cookies.remove(&id.addr()).unwrap_or_default() {
+        registry.by_cookie.remove(&cookie);
+    }
     registry.by_name.retain(|_, served| served.id != id);
 }
 
@@ -168,9 +178,14 @@ mod tests {
     use std::ptr::{null_mut, with_exposed_provenance_mut};
     use std::time::Duration;
 
+    use uroce_verbs_abi::RDMA_CM_EVENT_USER;
+
     use super::*;
     use crate::bind::rdma_bind_addr;
-    use crate::channel::{rdma_create_event_channel, rdma_destroy_event_channel};
+    use crate::channel::{
+        rdma_ack_cm_event, rdma_create_event_channel, rdma_destroy_event_channel,
+        rdma_get_cm_event, rdma_write_cm_event,
+    };
     use crate::create::rdma_create_id;
     use crate::destroy::rdma_destroy_id;
     use crate::id::id_of;
@@ -205,5 +220,34 @@ mod tests {
         assert_eq!(destroyer.join().expect("no panic"), 0);
         // SAFETY: it has no id any more.
         unsafe { rdma_destroy_event_channel(channel) };
+    }
+
+    #[test]
+    fn an_id_has_one_cookie_for_each_device_however_many_events_it_is_told() {
+        let (channel, mut id) = (rdma_create_event_channel(), null_mut());
+        let mut at = sockaddr::write("127.47.94.41:0".parse().expect("an address"));
+        // SAFETY: as the manual pages want it.
+        unsafe {
+            assert_eq!(rdma_create_id(channel, &raw mut id, null_mut(), TCP), 0);
+            let told = || {
+                for _ in 0..10 {
+                    let mut event = null_mut();
+                    assert_eq!(rdma_write_cm_event(id, RDMA_CM_EVENT_USER, 0, 0), 0);
+                    assert_eq!(rdma_get_cm_event(channel, &raw mut event), 0);
+                    assert_eq!(rdma_ack_cm_event(event), 0);
+                }
+                let registry = lock();
+                registry.by_cookie.values().filter(|served| served.id == id).count()
+            };
+            assert_eq!(told(), 1, "it has no device");
+            assert_eq!(rdma_bind_addr(id, (&raw mut at).cast()), 0);
+            assert_eq!(told(), 2, "one without, and one with its device");
+            // Another test may have an id at that address soon.
+            let cookies = lock().cookies[&id.addr()].clone();
+            assert_eq!(rdma_destroy_id(id), 0);
+            let left = |(_, cookie): &(usize, u64)| lock().by_cookie.contains_key(cookie);
+            assert!(cookies.len() == 2 && !cookies.iter().any(left), "nothing of it is left");
+            rdma_destroy_event_channel(channel);
+        }
     }
 }
