@@ -1,9 +1,8 @@
 //! Endpoints: ids that are made with their addresses and queue pair, and wait for their events themselves.
 
-use std::collections::HashMap;
+use std::fmt;
 use std::ptr::null_mut;
 use std::sync::atomic::Ordering;
-use std::sync::{LazyLock, Mutex, PoisonError};
 
 use libc::c_int;
 use uroce_device::cm::PortSpace;
@@ -30,7 +29,8 @@ const TIMEOUT_MS: c_int = 2_000;
 
 /// What each request of a listening endpoint gets: the protection domain and the queue pair that its
 /// `rdma_create_ep` was given.
-struct Wanted {
+#[derive(Clone, Copy)]
+pub(crate) struct Wanted {
     pd: *mut ibv_pd,
     init: ibv_qp_init_attr,
 }
@@ -38,7 +38,11 @@ struct Wanted {
 // SAFETY: the pointers are handed on as the program gave them.
 unsafe impl Send for Wanted {}
 
-static WANTED: LazyLock<Mutex<HashMap<usize, Wanted>>> = LazyLock::new(Mutex::default);
+impl fmt::Debug for Wanted {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        f.debug_struct("Wanted").field("pd", &self.pd).finish_non_exhaustive()
+    }
+}
 
 /// rdma_create_ep(3).
 #[unsafe(no_mangle)]
@@ -79,8 +83,7 @@ unsafe fn set_up(
         if info.ai_flags & RAI_PASSIVE != 0 {
             done(rdma_bind_addr(id, info.ai_src_addr))?;
             if let Some(init) = init.as_ref() {
-                let wanted = Wanted { pd, init: of_type(init, info) };
-                WANTED.lock().unwrap_or_else(PoisonError::into_inner).insert(id.addr(), wanted);
+                id_of(id)?.state().wanted = Some(Wanted { pd, init: of_type(init, info) });
             }
             return Ok(());
         }
@@ -109,7 +112,6 @@ pub(crate) unsafe extern "C" fn rdma_destroy_ep(id: *mut rdma_cm_id) {
             if id_of(id).is_err() {
                 return;
             }
-            WANTED.lock().unwrap_or_else(PoisonError::into_inner).remove(&id.addr());
             if !(*id).qp.is_null() {
                 rdma_destroy_qp(id);
             }
@@ -131,9 +133,11 @@ pub(crate) unsafe extern "C" fn rdma_get_request(
         let out = not_null(out)?;
         // SAFETY: the arguments are those of a call from C, whose objects the manual pages forbid to destroy during it.
         unsafe {
-            if !id_of(listener)?.waits.load(Ordering::Relaxed) {
+            let inner = id_of(listener)?;
+            if !inner.waits.load(Ordering::Relaxed) {
                 return Err(INVALID);
             }
+            let wanted = inner.state().wanted;
             let event = next_of(listener)?;
             if (*event).event != RDMA_CM_EVENT_CONNECT_REQUEST {
                 keep(listener, event);
@@ -143,8 +147,8 @@ pub(crate) unsafe extern "C" fn rdma_get_request(
             // The listener, and with it its channel, may go first.
             let moved = migrate(id, null_mut());
             keep(id, recounted(event, &id_of(id)?.unacknowledged));
-            let ready = moved.and_then(|()| match wanted(listener) {
-                Some((pd, mut init)) => done(rdma_create_qp(id, pd, &raw mut init)),
+            let ready = moved.and_then(|()| match wanted {
+                Some(Wanted { pd, mut init }) => done(rdma_create_qp(id, pd, &raw mut init)),
                 None => Ok(()),
             });
             if let Err(errno) = ready {
@@ -156,9 +160,4 @@ pub(crate) unsafe extern "C" fn rdma_get_request(
         }
         Ok(())
     })
-}
-
-fn wanted(listener: *mut rdma_cm_id) -> Option<(*mut ibv_pd, ibv_qp_init_attr)> {
-    let all = WANTED.lock().unwrap_or_else(PoisonError::into_inner);
-    all.get(&listener.addr()).map(|wanted| (wanted.pd, wanted.init))
 }

@@ -76,6 +76,8 @@ pub(crate) struct State {
     pub(crate) joined: Vec<Joined>,
     /// What `rdma_resolve_addrinfo` has found.
     pub(crate) addrinfo: Option<crate::resolved_names::ResolvedNames>,
+    /// What its requests get, if `rdma_create_ep` made it for them.
+    pub(crate) wanted: Option<crate::endpoint::Wanted>,
 }
 
 impl State {
