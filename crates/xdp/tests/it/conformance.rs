@@ -19,11 +19,14 @@ fn for_all(check: fn(Trios)) {
     if lab::cannot_run() {
         return;
     }
-    for mode in [XdpMode::Generic, XdpMode::Native] {
+    let modes = [
+        (XdpMode::Generic, ["xdp generic v4", "xdp generic v6"]),
+        (XdpMode::Native, ["xdp native v4", "xdp native v6"]),
+    ];
+    for (mode, [v4, v6]) in modes {
         let lab = Lab::new();
-        let name = |version| format!("xdp {} {version}", mode.name());
-        check(vec![(name("v4").leak(), trio(&lab, lab::v4, mode))]);
-        check(vec![(name("v6").leak(), trio(&lab, lab::v6, mode))]);
+        check(vec![(v4, trio(&lab, lab::v4, mode))]);
+        check(vec![(v6, trio(&lab, lab::v6, mode))]);
     }
 }
 
