@@ -46,12 +46,13 @@ const NAME: &str = "soak";
 /// Takes steps until the time is over, and prints a report.
 ///
 /// # Errors
-/// A step failed, or the guest's kernel has logged a warning.
+/// A step failed, or the guest's kernel has logged a warning, or died.
 pub fn soak(arguments: &SoakArgs) -> Result<()> {
     let (folder, _guard) = install::install()?;
     let program = program::compile(NAME, SOURCE, &folder)?;
     let captures = arguments.captures.as_deref().map(Captures::new).transpose()?;
-    let bench = Bench::boot(arguments.kernel, &folder, &program, captures)?;
+    let boot = || Bench::boot(arguments.kernel, &folder, &program, captures.clone());
+    let mut bench = boot()?;
     let (begun, mut report) = (Instant::now(), Report::default());
     let time = Duration::from_secs(60 * u64::from(arguments.minutes));
     let mut number = arguments.first;
@@ -65,13 +66,19 @@ pub fn soak(arguments: &SoakArgs) -> Result<()> {
             }
             Err(error) => println!("FAILED  {step}\n{error}"),
         }
-        report.add(&step, &result.map_err(|error| error.to_string()));
+        if bench.is_over() {
+            eprintln!("        booting the guest again");
+            report.add_lost_guest(&step);
+            bench = boot()?;
+        } else {
+            report.add(&step, &result.map_err(|error| error.to_string()));
+        }
         number = number.wrapping_add(arguments.stride);
     }
     let warnings = bench.warnings()?;
     print!("{}", report.text(begun.elapsed(), &warnings));
-    match report.failed() == 0 && warnings.is_empty() {
+    match report.is_good() && warnings.is_empty() {
         true => Ok(()),
-        false => Err(Error::new("a step failed, or the guest's kernel warns: see above")),
+        false => Err(Error::new("a step failed, or the guest's kernel warns or died: see above")),
     }
 }

@@ -69,6 +69,11 @@ impl Bench {
         Ok(Self { guest, uroce, program: program.to_owned(), next_port, captures })
     }
 
+    /// The guest is gone, and no further step can be taken.
+    pub fn is_over(&self) -> bool {
+        self.guest.is_gone()
+    }
+
     /// What the guest's kernel has logged since the start, of the level "warning" and above, but for what is expected.
     ///
     /// # Errors

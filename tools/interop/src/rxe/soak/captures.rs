@@ -9,7 +9,7 @@ use uroce_testbed::error::{Context, Result};
 use super::step::Step;
 
 /// The folder that they are kept in.
-#[derive(Debug)]
+#[derive(Debug, Clone)]
 pub struct Captures(PathBuf);
 
 impl Captures {

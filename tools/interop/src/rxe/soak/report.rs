@@ -23,6 +23,8 @@ pub struct Report {
     events: BTreeMap<String, u32>,
     rules: BTreeMap<&'static str, u32>,
     failures: Vec<String>,
+    /// Steps during which the guest's kernel died.
+    lost_guests: Vec<String>,
 }
 
 impl Sums {
@@ -60,9 +62,14 @@ impl Report {
         }
     }
 
-    /// Number of failed steps.
-    pub fn failed(&self) -> usize {
-        self.failures.len()
+    /// Adds a step during which the guest's kernel died: it says nothing about us.
+    pub fn add_lost_guest(&mut self, step: &Step) {
+        self.lost_guests.push(step.to_string());
+    }
+
+    /// No step failed, and no guest died.
+    pub fn is_good(&self) -> bool {
+        self.failures.is_empty() && self.lost_guests.is_empty()
     }
 
     /// For people.
@@ -79,7 +86,10 @@ impl Report {
         for (event, steps) in &self.events {
             text += &format!("{steps} steps: {event}\n");
         }
-        text += &format!("{} steps failed\n", self.failed());
+        text += &format!("{} steps failed\n", self.failures.len());
+        for step in &self.lost_guests {
+            text += &format!("the guest's kernel died in {step}\n");
+        }
         match warnings {
             "" => text += "the guest's kernel logged no warning\n",
             warnings => text += &format!("the guest's kernel warns:\n{warnings}\n"),
@@ -118,6 +128,16 @@ mod tests {
             text.contains("rc: 1 steps, 1440 completions, 2000 bytes right, 4 messages missed")
         );
         assert!(text.contains("1 steps failed\nthe guest's kernel logged no warning"), "{text}");
-        assert_eq!(report.failed(), 1);
+        assert!(!report.is_good());
+    }
+
+    #[test]
+    fn a_guest_that_died_is_no_failed_step_but_not_good() {
+        let mut report = Report::default();
+        assert!(report.is_good());
+        report.add_lost_guest(&Step::number(7));
+        let text = report.text(Duration::from_secs(9), "");
+        assert!(text.contains("0 steps failed\nthe guest's kernel died in 7: "), "{text}");
+        assert!(!report.is_good());
     }
 }
