@@ -73,11 +73,36 @@ impl<S: Endpoint> Socket<S> {
     /// Waits until `ready` has an answer, as long as `deadline` lasts.
     ///
     /// # Errors
-    /// That of `ready`; EAGAIN: the time is over; EBADF: the socket was closed meanwhile.
+    /// That of `ready`; EAGAIN: the time is over; EBADF: the socket was closed meanwhile; EINTR.
     pub fn wait<T>(
         &self,
         deadline: Deadline,
         mut ready: impl FnMut(&mut S) -> Option<Result<T, Errno>>,
+    ) -> Result<T, Errno> {
+        self.wait_until(&deadline, &mut ready)
+    }
+
+    /// The same for what no signal may cut short: it goes on with what is left of the time.
+    ///
+    /// # Errors
+    /// Those of [`wait`](Self::wait) without EINTR.
+    pub fn wait_through_signals<T>(
+        &self,
+        deadline: Deadline,
+        mut ready: impl FnMut(&mut S) -> Option<Result<T, Errno>>,
+    ) -> Result<T, Errno> {
+        loop {
+            match self.wait_until(&deadline, &mut ready) {
+                Err(Errno(libc::EINTR)) => {}
+                other => return other,
+            }
+        }
+    }
+
+    fn wait_until<T>(
+        &self,
+        deadline: &Deadline,
+        ready: &mut impl FnMut(&mut S) -> Option<Result<T, Errno>>,
     ) -> Result<T, Errno> {
         let waiting = self.waiters.enter();
         loop {
@@ -96,7 +121,7 @@ impl<S: Endpoint> Socket<S> {
             }
             let fds = state.fds();
             drop(state);
-            waiting.sleep(&fds, &deadline)?;
+            waiting.sleep(&fds, deadline)?;
         }
     }
 

@@ -1,6 +1,7 @@
 //! Sockets, called as C programs call them.
 
 mod mapping;
+mod signals;
 
 use std::net::SocketAddr;
 use std::ptr::null_mut;

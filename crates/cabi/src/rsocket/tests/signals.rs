@@ -1,0 +1,86 @@
+//! What a signal does to calls of sockets.
+
+use std::process::Command;
+use std::ptr::null_mut;
+use std::sync::atomic::{AtomicU32, Ordering};
+use std::sync::mpsc;
+use std::time::Duration;
+
+use libc::{SIGUSR1, c_int};
+use uroce_ibverbs::object::zeroed;
+
+use super::{pair, rclose, receive, send};
+
+/// How often the handler ran.
+static HANDLED: AtomicU32 = AtomicU32::new(0);
+
+extern "C" fn count(_signal: c_int) {
+    HANDLED.fetch_add(1, Ordering::SeqCst);
+}
+
+/// Installs the handler for [`SIGUSR1`] with these flags.
+fn install(flags: c_int) {
+    // SAFETY: a handler that only counts, for a signal that nobody else uses in a process that runs one test.
+    unsafe {
+        let mut action: libc::sigaction = zeroed();
+        action.sa_sigaction = count as *const () as usize;
+        action.sa_flags = flags;
+        assert_eq!(libc::sigaction(SIGUSR1, &raw const action, null_mut()), 0);
+    }
+}
+
+/// False in the process of all tests, which has other handlers and no faults; the test runs again, alone and with these.
+fn is_alone(test: &str, faults: &str) -> bool {
+    const ALONE: &str = "TEST_RUNS_ALONE";
+    if std::env::var_os(ALONE).is_some() {
+        return true;
+    }
+    let program = std::env::current_exe().expect("/proc");
+    let name = format!("rsocket::tests::signals::{test}");
+    let mut again = Command::new(program);
+    again.args(["--exact", &name]).env(ALONE, "1").env("UROCE_FAULT", faults);
+    let done = again.output().expect("it starts");
+    let said = String::from_utf8_lossy(&done.stdout);
+    assert!(done.status.success() && said.contains("1 passed"), "{said}");
+    false
+}
+
+/// Sends a signal every 5 ms to a thread that does this, until it is done.
+fn interrupted<T: Send + 'static>(call: impl FnOnce() -> T + Send + 'static) -> T {
+    let ((told, outcome), (thread, who)) = (mpsc::channel(), mpsc::channel());
+    let handle = std::thread::spawn(move || {
+        // SAFETY: no arguments.
+        thread.send(unsafe { libc::pthread_self() }).expect("the test waits");
+        told.send(call()).expect("the test waits");
+    });
+    let thread = who.recv().expect("it runs");
+    loop {
+        // SAFETY: the thread has not been joined.
+        assert_eq!(unsafe { libc::pthread_kill(thread, SIGUSR1) }, 0);
+        if let Ok(done) = outcome.recv_timeout(Duration::from_millis(5)) {
+            handle.join().expect("no panic");
+            return done;
+        }
+    }
+}
+
+#[test]
+fn rclose_waits_through_signals_until_the_peer_has_what_was_sent() {
+    if !is_alone(
+        "rclose_waits_through_signals_until_the_peer_has_what_was_sent",
+        "rx op=write -> delay=200ms",
+    ) {
+        return;
+    }
+    install(0);
+    let both = pair("127.48.93.51:0", "127.48.93.52:0", |_| {});
+    let reader = std::thread::spawn(move || {
+        let mut out = [0; 8];
+        let got = receive(both.1, &mut out, libc::MSG_WAITALL);
+        (got, out[..5] == *b"hello", rclose(both.1))
+    });
+    assert_eq!(send(both.0, b"hello", 0), 5);
+    assert_eq!(interrupted(move || rclose(both.0)), 0);
+    assert_eq!(reader.join().expect("no panic"), (5, true, 0), "what was sent has arrived");
+    assert_ne!(HANDLED.load(Ordering::SeqCst), 0);
+}
