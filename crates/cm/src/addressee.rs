@@ -30,5 +30,7 @@ pub fn addressee(bytes: &[u8]) -> Option<Addressee> {
         Message::Apr(apr) => apr.remote_comm_id,
         Message::SidrRep(rep) => CommId(rep.request_id),
     };
-    Some(if id == CommId::NONE { Addressee::Unknown } else { Addressee::Id(id) })
+    // Only a REJ may name none: who else does so would be answered by each receiver that hears it.
+    let is_unknown = id == CommId::NONE && matches!(message, Message::Rej(_));
+    Some(if is_unknown { Addressee::Unknown } else { Addressee::Id(id) })
 }

@@ -132,7 +132,7 @@ impl Cm {
             return None;
         }
         let Cm { ids, table, .. } = self;
-        ids.draw(|id| !table.contains(id))
+        ids.draw(|id| !table.is_taken(id))
     }
 
     /// Serves the timers that are due.
@@ -144,8 +144,8 @@ impl Cm {
             let tid = self.ids.tid(id);
             let Cm { table, proven, repetitions, out, .. } = self;
             if let Some(exchange) = table.exchange_mut(id) {
-                let (peer, unconfirmed) = (exchange.peer(), exchange.unconfirmed_since());
-                let may_send = unconfirmed.is_none()
+                let peer = exchange.peer();
+                let may_send = !exchange.may_be_forged()
                     || proven.contains(peer)
                     || repetitions.take(now, peer, false);
                 exchange.handle_timeout(now, tid, may_send, out);

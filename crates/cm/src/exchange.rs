@@ -51,6 +51,14 @@ impl Exchange {
         }
     }
 
+    /// What is sent again may go to an address that was forged.
+    pub(crate) fn may_be_forged(&self) -> bool {
+        match self {
+            Exchange::Connection(connection) => connection.may_be_forged(),
+            Exchange::Resolution(_) => false,
+        }
+    }
+
     /// Until when an answer is kept for repetitions of its question.
     pub(crate) fn answered_until(&self) -> Option<Time> {
         match self {

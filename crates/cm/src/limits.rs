@@ -15,12 +15,18 @@ pub const MRA_TOTAL_TIMEOUT: Duration = Duration::from_secs(120);
 /// The longest that we wait for an RTU or a DREP, repetitions included, whatever the time code of the peer.
 /// With Linux' own code and number of repetitions it would be 65 s.
 pub const LONGEST_ANSWER: Duration = Duration::from_secs(60);
+/// The same for a DREP of a caller that has not shown that it hears us: its address may be forged, and meanwhile it takes up a
+/// place in the table.
+pub const LONGEST_UNCONFIRMED_ANSWER: Duration = Duration::from_secs(4);
 /// Copies of a message that go out within the longest time that is waited for its answer, if the REQ allows so many.
 pub const FEWEST_COPIES: u32 = 4;
 /// How long a call of a proven source is unconfirmed before it makes room for another one of that source.
 pub const UNCONFIRMED: Duration = Duration::from_secs(1);
 /// Answers to SIDR_REQs that are kept for repetitions of them, at most; the oldest goes first.
 pub const MAX_ANSWERED: usize = 4_096;
+/// Ids of exchanges that are over and that the application has not released, which no other exchange gets, at most; of those
+/// beyond the lowest is free again.
+pub const MAX_HELD: usize = 65_536;
 /// The shortest time between two copies of a message: a peer that asks for less would turn us
 /// into an amplifier.
 pub const SHORTEST_RESEND: Duration = Duration::from_millis(100);

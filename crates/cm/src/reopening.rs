@@ -53,15 +53,14 @@ pub(crate) struct Reopening {
 impl Reopening {
     /// A listener was closed.
     pub(crate) fn close(&mut self, now: Time, service_id: ServiceId) {
-        self.expected.retain(|_, until| *until > now);
         self.expected.insert(service_id, now.saturating_add(REOPENING));
     }
 
     /// A port was bound to listen on it. Does nothing if [`MAX_EXPECTED`] services wait already:
     /// applications that only call bind ports as well.
     pub(crate) fn expect(&mut self, now: Time, service_id: ServiceId) {
-        self.expected.retain(|_, until| *until > now);
-        if self.expected.len() < MAX_EXPECTED {
+        // Those whose time is over stay until `due` has their requests, which nobody would answer otherwise.
+        if self.expected.values().filter(|until| **until > now).count() < MAX_EXPECTED {
             self.expected.insert(service_id, now.saturating_add(REOPENING));
         }
     }

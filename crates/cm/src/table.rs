@@ -1,6 +1,6 @@
 //! All exchanges of a device: by our id, by the peer's id and queue pair, by deadline.
 
-use std::collections::BTreeMap;
+use std::collections::{BTreeMap, BTreeSet};
 use std::net::IpAddr;
 
 use uroce_wire::Qpn;
@@ -8,8 +8,8 @@ use uroce_wire::Qpn;
 use crate::connection::{Connection, State};
 use crate::exchange::Exchange;
 use crate::half_open::HalfOpen;
-use crate::limits::MAX_ANSWERED;
-use crate::listener::Listeners;
+use crate::limits::{MAX_ANSWERED, MAX_HELD};
+use crate::listener::{ListenerId, Listeners};
 use crate::outbox::Outbox;
 use crate::resolution::Resolution;
 use crate::time::Time;
@@ -28,17 +28,21 @@ struct Entry {
     /// It is counted as half open.
     half_open: bool,
     /// It is counted as waiting at this listener.
-    waits_at: Option<ServiceId>,
+    waits_at: Option<ListenerId>,
     /// Under what the peer finds it.
     indexed: Option<CommId>,
     /// The queue pair of the peer that is its own.
     holds: Option<Qpn>,
+    /// The application is done with its id.
+    released: bool,
 }
 
 /// Kept in step with the state machines by [`settle`](Table::settle), which every change calls.
 #[derive(Debug, Default)]
 pub(crate) struct Table {
     entries: BTreeMap<CommId, Entry>,
+    /// Ids of what is over, which the application may still name.
+    held: BTreeSet<CommId>,
     by_remote_id: BTreeMap<(IpAddr, CommId), CommId>,
     by_remote_qpn: BTreeMap<(IpAddr, Qpn), CommId>,
     questions: BTreeMap<(IpAddr, u32), CommId>,
@@ -54,8 +58,24 @@ impl Table {
         self.entries.len()
     }
 
-    pub(crate) fn contains(&self, id: CommId) -> bool {
-        self.entries.contains_key(&id)
+    /// No other exchange may get this id yet.
+    pub(crate) fn is_taken(&self, id: CommId) -> bool {
+        self.entries.contains_key(&id) || self.held.contains(&id)
+    }
+
+    /// The application will not name the id any more.
+    pub(crate) fn note_released(&mut self, id: CommId) {
+        match self.entries.get_mut(&id) {
+            Some(entry) => entry.released = true,
+            None => drop(self.held.remove(&id)),
+        }
+    }
+
+    fn hold(&mut self, id: CommId) {
+        self.held.insert(id);
+        if self.held.len() > MAX_HELD {
+            self.held.pop_first();
+        }
     }
 
     pub(crate) fn connection(&self, id: CommId) -> Option<&Connection> {
@@ -131,6 +151,7 @@ impl Table {
             waits_at: None,
             indexed: None,
             holds: None,
+            released: false,
         };
         let old = self.entries.insert(id, entry);
         debug_assert!(old.is_none(), "an id was given out twice");
@@ -178,6 +199,9 @@ impl Table {
             return;
         }
         let Some(entry) = self.entries.remove(&id) else { return };
+        if !entry.released {
+            self.hold(id);
+        }
         debug_assert!(entry.armed.is_none() && !entry.half_open && entry.waits_at.is_none());
         let peer = entry.exchange.peer();
         if let Some(remote_id) = entry.indexed {
@@ -245,11 +269,14 @@ impl Table {
 
 /// Requests that the application has not decided on count against the backlog.
 fn settle_waiting(entry: &mut Entry, listeners: &mut Listeners) {
-    let service_id = service_of(&entry.exchange);
-    let waits_at = (entry.exchange.state() == State::ReqReceived).then_some(service_id);
-    if entry.waits_at != waits_at {
-        listeners.count(service_id, waits_at.is_some());
-        entry.waits_at = waits_at;
+    let waits = entry.exchange.state() == State::ReqReceived;
+    match (waits, entry.waits_at) {
+        (true, None) => entry.waits_at = listeners.begin_waiting(service_of(&entry.exchange)),
+        (false, Some(listener)) => {
+            listeners.end_waiting(listener);
+            entry.waits_at = None;
+        }
+        _ => {}
     }
 }
 

@@ -162,6 +162,7 @@ impl Cm {
             exchange.release(now, tid, &mut self.out);
         }
         self.out.forget(id);
+        self.table.note_released(id);
         self.table.settle(id);
         self.table.forget_oldest_answer(&mut self.out);
     }
@@ -182,5 +183,36 @@ impl Cm {
         let done = run(connection, tid, &mut self.out);
         self.table.settle(id);
         done
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use std::net::{IpAddr, Ipv4Addr};
+    use std::time::Duration;
+
+    use uroce_wire::{Psn, Qpn};
+
+    use super::*;
+    use crate::{CmLimits, Identity, PortSpace};
+
+    #[test]
+    fn b54_the_id_of_a_call_that_is_over_is_nobody_elses_until_it_is_released() {
+        let [address, remote] = [1, 2].map(|last| IpAddr::V4(Ipv4Addr::new(10, 0, 0, last)));
+        let us = Identity { address, guid: 1, ack_delay: 15, active_mtu: 3, slot: None };
+        let mut cm = Cm::new(us, CmLimits::default(), [1; 32]);
+        let service = ServiceId::new(PortSpace::Tcp, 7174);
+        let call = Call::new(remote, service, Qpn::new(5), Psn::new(1));
+        let [kept, released] = [(); 2].map(|()| cm.connect(Time::ZERO, &call).expect("a call"));
+        cm.release(Time::ZERO, released);
+        let mut now = Time::ZERO;
+        while cm.state(kept).is_some() {
+            now += Duration::from_secs(1);
+            cm.handle_timeout(now);
+        }
+        assert!(cm.is_empty(), "nobody has answered");
+        assert!(cm.table.is_taken(kept) && !cm.table.is_taken(released));
+        cm.release(now, kept);
+        assert!(!cm.table.is_taken(kept));
     }
 }

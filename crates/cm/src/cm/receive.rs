@@ -132,7 +132,8 @@ impl Cm {
         rtu: &Rtu,
     ) -> Result<(), DropReason> {
         // The call was given up or made room: its caller, which believes that it stands, is told.
-        if self.table.connection(rtu.remote_comm_id).is_none() {
+        let found = self.table.connection(rtu.remote_comm_id);
+        if found.is_none_or(|found| found.was_given_up(peer, rtu.local_comm_id)) {
             let ids = [rtu.remote_comm_id, rtu.local_comm_id];
             let (other, reason) = (RejectedMessage::OTHER, RejReason::INVALID_COMM_ID);
             let rej = rej(ids, other, reason, PrivateData::default());

@@ -1,8 +1,10 @@
 //! Messages that are sent again until they are answered (R114), and for how long.
 
+use std::net::IpAddr;
 use std::time::Duration;
 
 use super::{Connection, State};
+use crate::CommId;
 use crate::limits::{FEWEST_COPIES, LONGEST_ANSWER, MRA_TOTAL_TIMEOUT, SHORTEST_RESEND};
 use crate::mad::Mad;
 use crate::outbox::Outbox;
@@ -65,6 +67,17 @@ impl Connection {
     pub(crate) fn unconfirmed_since(&self) -> Option<Time> {
         let retry = self.retry.as_ref()?;
         (self.state == State::RepSent).then_some(retry.begun)
+    }
+
+    /// What is sent again, a REP or the DREQ behind one, goes to a caller that has not shown that it hears us.
+    pub(crate) fn may_be_forged(&self) -> bool {
+        !self.confirmed && matches!(self.state, State::RepSent | State::DreqSent)
+    }
+
+    /// Its caller has not confirmed in time, and comes too late if it does so now.
+    pub(crate) fn was_given_up(&self, peer: IpAddr, caller: CommId) -> bool {
+        let is_its = (self.peer, self.remote_id) == (peer, caller);
+        is_its && !self.confirmed && self.state == State::Timewait
     }
 
     /// Sends it again because the peer asked again; the timer stays as it is.

@@ -4,7 +4,7 @@ use uroce_wire::DropReason;
 
 use super::{Connection, State};
 use crate::error::CmError;
-use crate::limits::LONGEST_ANSWER;
+use crate::limits::{LONGEST_ANSWER, LONGEST_UNCONFIRMED_ANSWER};
 use crate::mad::Mad;
 use crate::message::{Drep, Dreq, Message};
 use crate::mutation::mutated;
@@ -49,7 +49,8 @@ impl Connection {
         };
         self.enter(State::DreqSent);
         let mad = Mad { tid, message: Message::Dreq(dreq) };
-        self.send_repeatedly(now, mad, (response_time(timeout), LONGEST_ANSWER), out);
+        let longest = if self.confirmed { LONGEST_ANSWER } else { LONGEST_UNCONFIRMED_ANSWER };
+        self.send_repeatedly(now, mad, (response_time(timeout), longest), out);
     }
 
     /// Answers a DREQ. It must carry our queue pair, beside the ids (A23). One that overtakes the REP gets no answer: the
@@ -69,6 +70,8 @@ impl Connection {
         match self.state {
             // R110: also when our own DREQ is on its way, or the application has not decided about the REP.
             State::RepSent | State::RepReceived | State::Established | State::DreqSent => {
+                // It names what our REP told.
+                self.confirmed = true;
                 self.tell_end(dreq.private_data.bytes(), out);
                 self.send_drep(tid, out);
                 self.enter_timewait(now);
@@ -100,6 +103,7 @@ impl Connection {
         match self.state {
             _ if drep.local_comm_id != self.remote_id => Err(DropReason::CmUnknownId),
             State::DreqSent => {
+                self.confirmed = true;
                 self.tell_end(drep.private_data.bytes(), out);
                 self.enter_timewait(now);
                 Ok(())

@@ -60,3 +60,17 @@ fn a21_few_bound_ports_are_waited_for() {
     (1..=65).for_each(|n| callee.expect_listener(Duration::ZERO, port(n)));
     assert!(callee.is_wanted(port(64)) && !callee.is_wanted(port(65)));
 }
+
+/// Another port is bound after the time of the first one, and before its timer is served.
+#[test]
+fn v60_a_request_is_refused_although_another_port_was_bound_meanwhile() {
+    let (mut callee, _) = called();
+    let over = Duration::from_secs(2);
+    let other = ServiceId::new(PortSpace::Tcp, 7175);
+    callee.expect_listener(over, other);
+    callee.listen(over, other, 1).expect("it is free");
+    assert_eq!(callee.poll_timeout(), Some(over));
+    callee.handle_timeout(over);
+    assert!(callee.poll_transmit().is_some(), "a REJ");
+    assert_eq!(callee.poll_timeout(), None);
+}

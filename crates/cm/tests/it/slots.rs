@@ -4,8 +4,8 @@ use std::net::{IpAddr, Ipv4Addr};
 use std::time::Duration;
 
 use uroce_cm::{
-    Acceptance, Addressee, Call, Cm, CmLimits, CommId, Event, Identity, PortSpace, Question,
-    RejReason, ServiceId, Time, addressee,
+    Acceptance, Addressee, Call, Cm, CmLimits, CommId, Event, Identity, Mad, PortSpace,
+    PrivateData, Question, RejReason, ServiceId, Time, addressee,
 };
 use uroce_wire::{Psn, Qpn, Slot};
 
@@ -87,6 +87,23 @@ fn a_service_is_wanted_while_calls_to_it_can_come_again() {
     callee.release(later, theirs);
     callee.handle_timeout(later + Duration::from_secs(60));
     assert!(!callee.is_wanted(SERVICE));
-    assert_eq!(addressee(b"no message"), None);
     assert_eq!(Slot::of(Qpn::GSI), None);
+}
+
+#[test]
+fn a26_a_message_that_names_no_id_is_for_nobody_else_unless_it_is_a_rej() {
+    use uroce_cm::message::{Dreq, Message};
+    let mut dreq = Dreq {
+        local_comm_id: CommId(5),
+        remote_comm_id: CommId::NONE,
+        remote_qpn: Qpn::new(6),
+        private_data: PrivateData::default(),
+    };
+    let read = |dreq: &Dreq| addressee(&Mad { tid: 1, message: Message::Dreq(*dreq) }.emit());
+    // No process has an id without a slot, and all would answer.
+    assert_eq!(read(&dreq), Some(Addressee::Id(CommId::NONE)));
+    assert_eq!(CommId::NONE.slot(), None);
+    dreq.remote_comm_id = CommId(7);
+    assert_eq!(read(&dreq), Some(Addressee::Id(CommId(7))));
+    assert_eq!(addressee(b"no message"), None);
 }

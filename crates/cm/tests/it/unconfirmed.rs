@@ -96,3 +96,58 @@ fn a21_a_caller_whose_call_made_room_hears_of_it() {
     pass_five_minutes(&mut world);
     assert_eq!(world.a.cm.state(a), world.b.cm.state(id), "A and B agree 300 s later");
 }
+
+/// A REQ with the address of somebody else asks for as many repetitions, as often, as there can be. The application accepts, and
+/// loses its patience.
+#[test]
+fn a26_the_end_of_a_call_that_nobody_has_confirmed_is_not_told_again_and_again() {
+    let mut world = World::new();
+    world.b.cm.listen(world.now, SERVICE, 64).expect("free");
+    let mut sent = 0;
+    for n in 0..4 {
+        let forged = req(|req| {
+            req.local_comm_id = CommId(0xbad + n);
+            req.local_qpn = uroce_wire::Qpn::new(0x300 + n);
+            req.max_cm_retries = 15;
+            req.local_response_timeout = 0;
+        });
+        world.b.receive(world.now, A, &forged);
+        let (id, _) = world.request();
+        world.b.cm.accept(world.now, id, &acceptance()).expect("accepted");
+        world.b.cm.release(world.now, id);
+        sent += world.sent_by_b().len();
+    }
+    assert_eq!(sent, 8, "a REP and a DREQ for each");
+    let (_, again) = world.pass(Duration::from_secs(1));
+    assert!(again.len() <= 4, "{} MADs for four that were forged", again.len());
+    world.pass(Duration::from_secs(60));
+    world.nothing_is_left();
+}
+
+/// The same with the longest time code.
+#[test]
+fn a39_a_call_that_nobody_has_confirmed_and_that_was_released_goes_soon() {
+    let mut world = World::new();
+    world.b.cm.listen(world.now, SERVICE, 64).expect("free");
+    world.b.receive(world.now, A, &req(|req| req.local_response_timeout = 31));
+    let (id, _) = world.request();
+    world.b.cm.accept(world.now, id, &acceptance()).expect("accepted");
+    world.b.cm.release(world.now, id);
+    world.pass(Duration::from_secs(6));
+    assert!(world.b.cm.is_empty(), "it takes up a place for a minute");
+}
+
+/// The REP was lost as often as it was sent, and the application of the caller is slow: its RTU comes when the call was given up
+/// here, and the REJ that said so was lost.
+#[test]
+fn a21_a_caller_whose_rtu_comes_in_timewait_hears_of_it() {
+    let mut world = World::new();
+    let (a, b, _) = world.reply();
+    while world.b.cm.state(b) != Some(State::Timewait) {
+        world.pass(Duration::from_millis(100));
+    }
+    assert!(matches!(world.b.event(), Event::TimedOut { id } if id == b));
+    world.a.cm.establish(a, &[]).expect("a reply");
+    world.exchange();
+    assert!(matches!(world.a.event(), Event::Disconnected { id, .. } if id == a));
+}
