@@ -45,7 +45,8 @@ impl Connections {
         Self { namespace, connections: (0..=u8::MAX).map(|_| None).collect() }
     }
 
-    /// Whether a process has the slot, as far as is known.
+    /// Whether a process has the slot, as far as is known. One that cannot be reached for the moment has it: what is for it
+    /// must not be answered by another one.
     pub(crate) fn reaches(&mut self, slot: Slot) -> bool {
         let namespace = self.namespace;
         let link = &mut self.connections[usize::from(slot.get())];
@@ -55,14 +56,18 @@ impl Connections {
             _ => {}
         }
         let found = namespace.slot(slot).and_then(|name| connect(namespace, &name));
-        let next = match found {
-            Ok(socket) => Connection::Open { socket, stuck: false },
-            Err(error) => {
+        *link = match found {
+            Ok(socket) => Some(Connection::Open { socket, stuck: false }),
+            Err(error) if is_nobody(&error) => {
                 tracing::debug!(%slot, %error, "no process to hand packets to");
-                Connection::Absent(Instant::now())
+                Some(Connection::Absent(Instant::now()))
+            }
+            Err(error) => {
+                tracing::debug!(%slot, %error, "the process cannot be reached");
+                None
             }
         };
-        matches!(link.insert(next), Connection::Open { .. })
+        !matches!(link, Some(Connection::Absent(_)))
     }
 
     /// Sends a message to the process that has the slot.
@@ -101,7 +106,7 @@ const SERVICE_CACHE_TTL: Duration = Duration::from_millis(20);
 /// Most cached services.
 const MAX_CACHED: usize = 64;
 
-/// Whether nobody listens on the service ID, or another user does. Any other error is of a process that does not keep
+/// Whether nobody listens at a slot or on a service ID, or another user does. Any other error is of a process that does not keep
 /// up, or of ours, which has no descriptor left: a caller that is told that nobody listens would give up.
 pub(crate) fn is_nobody(error: &io::Error) -> bool {
     matches!(Errno::from_io_error(error), Some(Errno::CONNREFUSED | Errno::PERM))

@@ -50,6 +50,28 @@ fn a_slot_without_a_process_is_not_tried_again_at_once() {
     connections.send(slot(1), b"x").expect("delivered");
 }
 
+/// As many connections wait for the process as may. It is there all the same, and what is for it is nobody else's.
+#[test]
+fn a_process_that_cannot_be_reached_for_a_moment_is_no_absent_one() {
+    let namespace = namespace(5);
+    let full = listener(namespace, 1);
+    let name = namespace.slot(slot(1)).expect("a name");
+    let mut waiting = Vec::new();
+    let refused = loop {
+        match connect(namespace, &name) {
+            Ok(socket) => waiting.push(socket),
+            Err(error) => break error,
+        }
+    };
+    assert_eq!(Errno::from_io_error(&refused), Some(Errno::AGAIN));
+    let mut connections = Connections::new(namespace);
+    assert!(connections.reaches(slot(1)), "it has the slot");
+    assert_eq!(connections.send(slot(1), b"x"), Err(Undelivered));
+    drop(net::accept(&full).expect("the first one"));
+    assert!(connections.reaches(slot(1)));
+    connections.send(slot(1), b"x").expect("there is room for one more");
+}
+
 #[test]
 fn a_process_that_has_ended_is_forgotten() {
     let namespace = namespace(3);
