@@ -89,6 +89,7 @@ pub mod srq;
 pub mod sysfs;
 pub mod sysfs_counters;
 pub mod sysfs_tree;
+pub mod udp_arrival;
 pub mod unacknowledged;
 mod unsupported;
 mod use_count;

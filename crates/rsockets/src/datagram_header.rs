@@ -19,7 +19,8 @@ pub(crate) struct Introduction {
     pub is_data: bool,
     /// The sender's queue pair.
     pub qpn: u32,
-    /// Whom the sender means.
+    /// Whom the sender means. We say it, but do not believe it: rdma-core's sender puts its own address there, and its receiver
+    /// does not look.
     pub to: IpAddr,
 }
 

@@ -4,11 +4,12 @@
 use std::collections::{HashMap, VecDeque};
 use std::io::ErrorKind;
 use std::net::{IpAddr, SocketAddr, UdpSocket};
-use std::os::fd::AsRawFd;
+use std::os::fd::{AsFd, AsRawFd};
 
 use libc::{c_int, c_short};
 use socket2::{Domain, SockRef, Socket, Type};
 use uroce_ibverbs::errno::{Errno, INVALID};
+use uroce_ibverbs::udp_arrival::{self, UdpArrival};
 use uroce_rdmacm::resolve::device_towards;
 
 use crate::datagram_header::{self as header, Introduction};
@@ -18,6 +19,9 @@ use crate::socket::Endpoint;
 
 /// Peers whose queue pairs are remembered; strangers may be many.
 const MOST_PEERS: usize = 4_096;
+/// Devices of a socket up to which datagrams of strangers open another one: of 127.0.0.0/8 every address is ours, and a device
+/// lives as long as the process.
+pub(crate) const MOST_PORTS: usize = 64;
 /// Datagrams of UDP that are taken at once.
 const MOST_INTRODUCTIONS: usize = 64;
 /// The longest datagram of UDP.
@@ -43,6 +47,7 @@ impl Datagrams {
     pub fn new(domain: c_int, options: Options) -> Result<Datagrams, Errno> {
         let kind = Type::DGRAM.nonblocking().cloexec();
         let udp = UdpSocket::from(Socket::new(Domain::from(domain), kind, None)?);
+        udp_arrival::show_destinations(udp.as_fd(), domain)?;
         Ok(Datagrams {
             udp,
             ports: Vec::new(),
@@ -91,11 +96,15 @@ impl Datagrams {
             }
         };
         let port = self.port_at(address)?;
+        self.learn_route(peer, address);
+        Ok(port)
+    }
+
+    fn learn_route(&mut self, peer: IpAddr, address: IpAddr) {
         if self.routes.len() >= MOST_PEERS {
             self.routes.clear();
         }
         self.routes.insert(peer, address);
-        Ok(port)
     }
 
     fn port_at(&mut self, address: IpAddr) -> Result<usize, Errno> {
@@ -167,36 +176,38 @@ impl Datagrams {
     fn take_introductions(&mut self) {
         for _ in 0..MOST_INTRODUCTIONS {
             let mut buffer = std::mem::take(&mut self.buffer);
-            let found = self.udp.recv_from(&mut buffer);
-            if let Ok((length, from)) = found {
-                let from = SocketAddr::new(from.ip().to_canonical(), from.port());
-                if let Some((introduction, data)) = Introduction::decode(&buffer[..length]) {
-                    self.introduced(introduction, from, data);
-                }
+            let found = udp_arrival::receive(self.udp.as_fd(), &mut buffer);
+            if let Ok(arrival) = found
+                && let Some((introduction, data)) = Introduction::decode(&buffer[..arrival.length])
+            {
+                self.introduced(introduction, arrival, data);
             }
             self.buffer = buffer;
-            if found.is_err_and(|error| error.kind() == ErrorKind::WouldBlock) {
+            if found == Err(Errno(libc::EAGAIN)) {
                 return;
             }
         }
     }
 
-    fn introduced(&mut self, introduction: Introduction, from: SocketAddr, data: &[u8]) {
+    /// What the sender says of addresses is not believed: rdma-core's says its own there, and strangers what they like.
+    fn introduced(&mut self, introduction: Introduction, arrival: UdpArrival, data: &[u8]) {
+        let from = arrival.from;
         if !introduction.is_data {
             return self.learn(from, introduction.qpn);
         }
-        let bound = self.udp.local_addr().ok().map(|local| local.ip());
-        if bound.is_some_and(|ip| !ip.is_unspecified() && ip != introduction.to) {
-            return;
-        }
-        // The device must be one of ours: strangers name it.
-        let Ok(index) = self.port_at(introduction.to) else { return };
+        let Some(index) = arrival.to.and_then(|to| self.port_of_stranger(to)) else { return };
         self.learn(from, introduction.qpn);
-        self.routes.insert(from.ip(), introduction.to);
+        self.learn_route(from.ip(), self.ports[index].address);
         let answer = Introduction { is_data: false, qpn: self.ports[index].qpn(), to: from.ip() };
         // If it gets lost, the peer sends by UDP again.
         let _ = introduce(&self.udp, answer, &[], from);
         self.arrived(from, data);
+    }
+
+    /// The place of the queue pair on the device that a stranger has sent to.
+    fn port_of_stranger(&mut self, to: IpAddr) -> Option<usize> {
+        let is_known = self.ports.iter().any(|port| port.address == to);
+        if is_known || self.ports.len() < MOST_PORTS { self.port_at(to).ok() } else { None }
     }
 
     /// Everything was sent.

@@ -10,6 +10,7 @@ use super::{AGAIN, LONG_MS, at, events, handle, new, wait_for};
 use crate::close;
 use crate::datagram_header::{self as header, Introduction};
 use crate::datagram_queue_pair::DatagramQueuePair;
+use crate::datagrams::MOST_PORTS;
 
 /// A socket on an address of its own.
 fn bound(text: &str) -> (c_int, SocketAddr) {
@@ -94,19 +95,58 @@ fn a_first_datagram_goes_by_udp_until_the_peer_has_answered() {
     assert_eq!(close(socket), Ok(()));
 }
 
+/// rdma-core's sender puts its own address into the header.
 #[test]
-fn what_is_meant_for_another_address_is_dropped() {
+fn a_datagram_is_for_the_address_that_it_was_sent_to_whatever_it_says() {
     let (socket, address) = bound("127.48.96.5:0");
     let (udp, from) = on_udp("127.48.96.6:0");
-    let elsewhere = Introduction { is_data: true, qpn: 7, to: at("127.48.96.7:0").ip() };
-    introduce(&udp, elsewhere, b"no", address);
-    let nowhere = Introduction { to: at("192.0.2.1:0").ip(), ..elsewhere };
-    introduce(&udp, nowhere, b"no", address);
-    introduce(&udp, Introduction { to: address.ip(), ..elsewhere }, b"yes", address);
     let mut out = [0; 8];
-    assert_eq!(receive(socket, &mut out), Ok((3, Some(from))));
-    assert_eq!(handle(socket).receive(&mut out, MSG_DONTWAIT), Err(AGAIN));
+    for named in ["127.48.96.6:0", "127.48.96.7:0", "192.0.2.1:0", "[2001:db8::1]:0"] {
+        let introduction = Introduction { is_data: true, qpn: 7, to: at(named).ip() };
+        introduce(&udp, introduction, b"yes", address);
+        assert_eq!(receive(socket, &mut out), Ok((3, Some(from))), "{named}");
+    }
     assert_eq!(close(socket), Ok(()));
+}
+
+#[test]
+fn a_stranger_does_not_choose_the_device() {
+    let any = new(libc::SOCK_DGRAM);
+    handle(any).bind(at("0.0.0.0:0")).expect("a free port");
+    let port = handle(any).local().expect("it is bound").port();
+    let (udp, from) = on_udp("127.48.96.22:0");
+    let mut queue_pair = DatagramQueuePair::new(from.ip(), 16).expect("a device");
+    let elsewhere = at("127.48.96.23:0").ip();
+    let introduction = Introduction { is_data: true, qpn: queue_pair.qpn(), to: elsewhere };
+    let meant = SocketAddr::new(at("127.48.96.24:0").ip(), port);
+    introduce(&udp, introduction, b"hello", meant);
+    assert_eq!(receive(any, &mut [0; 8]), Ok((5, Some(from))));
+    assert_eq!(handle(any).send(b"back", 0, Some(from)), Ok(4));
+    let wanted = [&header::encode(meant)[..], b"back"].concat();
+    assert_eq!(taken(&mut queue_pair), wanted, "from the device that it was sent to");
+    assert_eq!(close(any), Ok(()));
+}
+
+#[test]
+fn strangers_open_devices_up_to_a_number() {
+    let any = new(libc::SOCK_DGRAM);
+    handle(any).set_option(SOL_RDMA, RDMA_RQSIZE, 16).expect("in range");
+    handle(any).bind(at("0.0.0.0:0")).expect("a free port");
+    let port = handle(any).local().expect("it is bound").port();
+    let (udp, from) = on_udp("127.48.96.25:0");
+    for last in 1..=MOST_PORTS as u8 + 1 {
+        let to = SocketAddr::from(([127, 48, 100, last], port));
+        introduce(&udp, Introduction { is_data: true, qpn: 7, to: to.ip() }, b"hello", to);
+        if usize::from(last) <= MOST_PORTS {
+            assert_eq!(receive(any, &mut [0; 8]), Ok((5, Some(from))));
+        }
+    }
+    assert_eq!(events(any), 0, "one too many");
+    assert_eq!(handle(any).any().fds().len(), 1 + MOST_PORTS);
+    let known = SocketAddr::from(([127, 48, 100, 1], port));
+    introduce(&udp, Introduction { is_data: true, qpn: 7, to: known.ip() }, b"again", known);
+    assert_eq!(receive(any, &mut [0; 8]), Ok((5, Some(from))), "this device is open");
+    assert_eq!(close(any), Ok(()));
 }
 
 #[test]
