@@ -102,7 +102,6 @@ impl Table {
         }
     }
 
-    /// Call [`settle`](Self::settle) afterwards.
     pub(crate) fn resolution_mut(&mut self, id: CommId) -> Option<&mut Resolution> {
         match &mut self.entries.get_mut(&id)?.exchange {
             Exchange::Connection(_) => None,

@@ -117,6 +117,13 @@ pub enum CmEventKind {
     },
 }
 
+impl CmEventKind {
+    /// A peer waits for an answer of the application.
+    pub(crate) fn is_request(&self) -> bool {
+        matches!(self, CmEventKind::ConnectRequest(_) | CmEventKind::ResolveRequest { .. })
+    }
+}
+
 /// A channel of connection events (`rdma_event_channel`), for any number of connections and
 /// devices. A clone is the same channel.
 ///
@@ -177,7 +184,7 @@ impl CmChannel {
     }
 
     /// Moves the events that `which` names to another channel, in order, with another cookie.
-    pub fn hand_over(&self, to: &CmChannel, cookie: u64, which: impl Fn(&CmEvent) -> bool) {
+    pub fn hand_over(&self, to: &CmChannel, cookie: u64, mut which: impl FnMut(&CmEvent) -> bool) {
         let mut moved = Vec::new();
         self.0.retain(|event| {
             let goes = which(event);
@@ -198,7 +205,7 @@ impl CmChannel {
     pub(crate) fn take_back(&self, id: CommId) -> bool {
         let mut found = false;
         self.0.retain(|event| {
-            let is_it = event.id == id && matches!(event.kind, CmEventKind::ConnectRequest(_));
+            let is_it = event.id == id && event.kind.is_request();
             found |= is_it;
             !is_it
         });

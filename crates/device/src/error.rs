@@ -269,6 +269,9 @@ pub enum ConnectionError {
         /// That of the queue pair to accept with.
         got: TransportService,
     },
+    /// The queue pair calls already: release that call first.
+    #[error("the queue pair calls a peer already: release that call first")]
+    Calling,
     /// A UD queue pair has no connection: resolve the service instead, and send to the queue pair that it names.
     #[error("a UD queue pair has no peer: resolve the service instead, and send to what it names")]
     Datagram,
@@ -283,6 +286,7 @@ impl ConnectionError {
             ConnectionError::Cm(_)
             | ConnectionError::WrongEnd
             | ConnectionError::OtherTransport { .. }
+            | ConnectionError::Calling
             | ConnectionError::Datagram => raw(Errno::INVAL),
             ConnectionError::Qp(error) => error.errno(),
         }

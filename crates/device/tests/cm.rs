@@ -266,6 +266,15 @@ fn a_service_of_datagrams_is_found() {
     settle(&[&a.node, &b.node]);
     let CmEventKind::Resolved { status, qpn, qkey, .. } = a.event().kind else { panic!("found") };
     assert_eq!((status, qpn, qkey), (SidrStatus::VALID, Qpn::new(0x42), 0x0123_4567));
+    a.node.device.cm().resolve(&question, &a.channel, CALLER).expect("another question");
+    settle(&[&a.node, &b.node]);
+    b.node.device.cm().reject(b.event().id, RejReason::CONSUMER, b"no").expect("it waits");
+    settle(&[&a.node, &b.node]);
+    let refused = a.event().kind;
+    assert!(
+        matches!(refused, CmEventKind::Resolved { status: SidrStatus::REJECTED, .. }),
+        "{refused:?}"
+    );
 }
 
 const PEER: u8 = 9;
@@ -601,4 +610,49 @@ fn calls_that_are_taken_back_do_not_pile_up_in_the_channel() {
         }
     }
     assert!(requests <= 4 && others <= 4, "{requests} requests and {others} other events wait");
+}
+
+/// A stranger asks for a service, again and again, whose application is busy.
+#[test]
+fn questions_that_nobody_answers_do_not_pile_up_in_the_channel() {
+    let fabric = LoopbackFabric::new();
+    let clock = VirtualClock::new();
+    let b = Side::of(Node::on_clock(&fabric, 2, &clock));
+    let service = ServiceId::new(PortSpace::Udp, 9);
+    b.node.device.cm().listen(service, 4, &b.channel, LISTENER).expect("free");
+    let mut peer = Peer::new(&fabric);
+    for _ in 0..5 {
+        for _ in 0..4 {
+            let question = Question::new(ip(2), service);
+            peer.cm.resolve(Duration::ZERO, &question).expect("a question");
+        }
+        let asked: Vec<_> = std::iter::from_fn(|| peer.cm.poll_transmit()).collect();
+        peer.send(&b.node, &asked);
+        // The application may think about each for a minute.
+        clock.advance(Duration::from_secs(61));
+        b.node.poll();
+    }
+    let waiting: Vec<_> = std::iter::from_fn(|| b.channel.try_event()).collect();
+    assert!(waiting.len() <= 4, "{} events wait", waiting.len());
+}
+
+/// A listener goes to another channel while a request waits in the old one: what follows of that connection comes to the new one.
+#[test]
+fn a_request_that_was_not_fetched_moves_with_its_listener() {
+    let fabric = LoopbackFabric::new();
+    let (a, b) = (Side::new(&fabric, 1), Side::new(&fabric, 2));
+    b.listen();
+    let (qa, qb) = (a.node.qp(QpType::Rc), b.node.qp(QpType::Rc));
+    a.call(&b, qa).expect("a call");
+    settle(&[&a.node, &b.node]);
+    let channel = CmChannel::new().expect("eventfd");
+    b.node.device.cm().move_listener(SERVICE, &channel, 77);
+    let request = channel.try_event().expect("the request");
+    assert_eq!(request.cookie, 77);
+    let acceptance = Acceptance::new(qb, Psn::new(0x99));
+    b.node.device.cm().accept(request.id, &acceptance).expect("accepted");
+    settle(&[&a.node, &b.node]);
+    let established = channel.try_event().expect("an event at the new channel");
+    assert!(is_established(&established) && established.cookie == 77, "{established:?}");
+    assert!(b.channel.try_event().is_none());
 }

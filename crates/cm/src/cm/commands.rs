@@ -1,5 +1,7 @@
 //! What applications ask for.
 
+use uroce_wire::Qpn;
+
 use super::Cm;
 use crate::call::{Acceptance, Call};
 use crate::connection::Connection;
@@ -8,7 +10,7 @@ use crate::link::Link;
 use crate::outbox::Outbox;
 use crate::resolution::{Answer, Question, Resolution};
 use crate::time::Time;
-use crate::{CommId, RejReason, ServiceId};
+use crate::{CommId, RejReason, ServiceId, SidrStatus};
 
 impl Cm {
     /// Takes calls to `service_id` from now on, and those of the last two seconds if it had a listener
@@ -85,7 +87,8 @@ impl Cm {
         self.command(id, |connection, _, out| connection.accept(now, acceptance, out))
     }
 
-    /// Refuses a request or a reply, with up to 148 bytes of private data.
+    /// Refuses a request or a reply, with up to 148 bytes of private data; or a question, with up to 136: its status is
+    /// [`SidrStatus::REJECTED`], and `reason` is not told.
     ///
     /// # Errors
     /// [`CmError`]: it waits for no answer, too much private data.
@@ -96,6 +99,11 @@ impl Cm {
         reason: RejReason,
         private_data: &[u8],
     ) -> Result<(), CmError> {
+        if self.table.resolution_mut(id).is_some() {
+            let (status, private_data) = (SidrStatus::REJECTED, private_data.to_vec());
+            let answer = Answer { status, qpn: Qpn::new(0), qkey: 0, private_data };
+            return self.answer(now, id, &answer);
+        }
         self.command(id, |connection, _, out| connection.reject(now, reason, private_data, out))
     }
 

@@ -156,7 +156,8 @@ impl<'a> ConnectionManager<'a> {
         self.of(id).lock().confirm(id);
     }
 
-    /// Rejects a REQ or SIDR REQ, with up to 148 bytes of private data.
+    /// Rejects a REQ, with up to 148 bytes of private data; or a SIDR REQ, with up to 136: its status is
+    /// [`SidrStatus::REJECTED`](uroce_cm::SidrStatus::REJECTED), and `reason` is not told.
     ///
     /// # Errors
     /// [`CmError`]: it waits for no answer, too much private data.
@@ -260,7 +261,8 @@ fn accept_elsewhere(
     })?;
     let accepted = caller.lock().with_gsi(|gsi, cx| gsi.accept_for(id, &acceptance, cx));
     if accepted.is_err() {
-        home.lock().with_gsi(|_, cx| cx.await_comm_est(qpn, None));
+        // The call has ended since it was looked at, and the queue pair is in RTS for it.
+        home.lock().with_gsi(|_, cx| cx.end_link(qpn, id));
     }
     Ok(accepted?)
 }

@@ -6,7 +6,7 @@ use uroce_device::cm::{Call, PortSpace, RejReason, ServiceId};
 use uroce_device::datapath::LoopbackFabric;
 use uroce_device::transport::{QpAttr, QpAttrMask, QpState, QpType, SendOp};
 use uroce_device::wire::{Psn, Qpn};
-use uroce_device::{CmEventKind, VirtualClock};
+use uroce_device::{CmEventKind, ConnectionError, VirtualClock};
 
 use crate::common::{assert_ok, collect, settle};
 use crate::{Side, connect, on_one_clock, request};
@@ -96,4 +96,19 @@ fn a_queue_pair_with_a_connection_makes_no_other_call() {
     settle(&[&a.node, &b.node]);
     still_works(&a, &b, qa, qb);
     assert!(called.is_err());
+}
+
+/// A second call of a queue pair whose first one is not answered: the end of either would be that of its queue pair.
+#[test]
+fn a_queue_pair_that_calls_makes_no_other_call() {
+    let (_, a, b) = sides();
+    let qa = a.node.qp(QpType::Rc);
+    let first = a.call(&b, qa).expect("a call");
+    let error = a.call(&b, qa).expect_err("it calls");
+    assert!(matches!(error, ConnectionError::Calling), "{error}");
+    a.node.device.cm().release(first);
+    settle(&[&a.node, &b.node]);
+    while b.channel.try_event().is_some() {}
+    let (_, _, qb) = connect(&a, &b, qa);
+    still_works(&a, &b, qa, qb);
 }

@@ -21,6 +21,10 @@ impl Gsi {
         let call = Call { transport, srq, ..call.clone() };
         cx.init_if_reset(call.qpn, call.responder_resources > 0)?;
         cx.must_be_init(call.qpn)?;
+        let calls = |id| matches!(self.cm.state(id), Some(State::ReqSent | State::RepReceived));
+        if cx.connection_of(call.qpn).is_some_and(calls) {
+            return Err(ConnectionError::Calling);
+        }
         let id = self.call(&call, Some(call.qpn), events, cx)?;
         cx.use_for(call.qpn, id);
         Ok(id)

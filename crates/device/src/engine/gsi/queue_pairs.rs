@@ -79,6 +79,11 @@ impl GsiContext<'_> {
         }
     }
 
+    /// The connection that the queue pair was last used for.
+    pub(crate) fn connection_of(&self, qpn: Qpn) -> Option<CommId> {
+        self.nic.qps.get(qpn).and_then(|entry| entry.connection)
+    }
+
     /// The queue pair is used for a connection from now on.
     pub(crate) fn use_for(&mut self, qpn: Qpn, id: CommId) {
         debug_assert!(!is_elsewhere(self.nic.slot, Slot::of(qpn)), "a queue pair of this engine");

@@ -1,11 +1,13 @@
 //! Services of connection management that this process answers for, among those on the address.
 
+use std::collections::BTreeSet;
+
 use rustix::io::Errno;
 use uroce_cm::{CmError, PortSpace, ServiceId};
 use uroce_datapath::Datapath;
 
 use super::{Gsi, GsiContext, Owner, time};
-use crate::cm_channel::{CmChannel, CmEventKind};
+use crate::cm_channel::CmChannel;
 
 /// Ports looked at for one that is free.
 const PORT_DRAWS: usize = 32;
@@ -87,13 +89,17 @@ impl Gsi {
         let Some(owner) = self.listeners.get_mut(&service) else { return };
         let old_cookie = std::mem::replace(&mut owner.cookie, cookie);
         let old = std::mem::replace(&mut owner.channel, channel.clone());
+        // Requests follow one another in the channel, and what happens to one comes behind it.
+        let mut requests = BTreeSet::new();
         old.hand_over(channel, cookie, |event| {
-            let is_request = matches!(
-                event.kind,
-                CmEventKind::ConnectRequest(_) | CmEventKind::ResolveRequest { .. }
-            );
-            is_request && event.cookie == old_cookie
+            let moves = event.kind.is_request() && event.cookie == old_cookie;
+            moves && requests.insert(event.id) || requests.contains(&event.id)
         });
+        for id in requests {
+            if let Some(owner) = self.owners.get_mut(&id) {
+                (owner.channel, owner.cookie) = (channel.clone(), cookie);
+            }
+        }
     }
 
     /// Claims a service ID, so that requests to it come to this engine, whichever process receives them.
