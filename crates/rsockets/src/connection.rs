@@ -8,6 +8,7 @@ use libc::{c_int, c_short};
 use uroce_ibverbs::errno::{Errno, INVALID};
 use uroce_rdmacm::{ConnectionEvent, OwnedId, Request};
 
+use crate::deadline::Asleep;
 use crate::mapped::Mapped;
 use crate::options::Options;
 use crate::protocol::Message;
@@ -218,10 +219,8 @@ impl Endpoint for State {
         }
     }
 
-    /// The next completion wakes who sleeps on the descriptors; true if that is news, so that one more
-    /// look is due.
-    fn arm(&mut self) -> bool {
-        self.stream.as_mut().is_some_and(Stream::arm)
+    fn arm(&mut self, asleep: &Asleep<'_>) -> bool {
+        self.stream.as_mut().is_some_and(|stream| stream.arm(asleep))
     }
 
     /// What becomes readable when something happens.

@@ -11,6 +11,7 @@ use uroce_ibverbs::errno::{Errno, INVALID};
 use uroce_rdmacm::OwnedId;
 use uroce_verbs_abi::RDMA_UDP_QKEY;
 
+use crate::deadline::Asleep;
 use crate::queue_pair::QueuePair;
 use crate::registered::Registered;
 
@@ -101,7 +102,6 @@ impl DatagramQueuePair {
 
     /// Takes what has come.
     pub fn take(&mut self, mut arrived: impl FnMut(Arrival)) {
-        self.queue_pair.take_events();
         let mut done = [Wc::default(); BATCH];
         loop {
             let count = self.queue_pair.poll(&mut done);
@@ -132,8 +132,8 @@ impl DatagramQueuePair {
         }
     }
 
-    pub fn arm(&mut self) -> bool {
-        self.queue_pair.arm()
+    pub fn arm(&mut self, asleep: &Asleep<'_>) -> bool {
+        self.queue_pair.arm(asleep)
     }
 
     pub fn fd(&self) -> libc::c_int {

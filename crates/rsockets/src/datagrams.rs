@@ -14,6 +14,7 @@ use uroce_rdmacm::resolve::device_towards;
 
 use crate::datagram_header::{self as header, Introduction};
 use crate::datagram_queue_pair::{Arrival, DatagramQueuePair};
+use crate::deadline::Asleep;
 use crate::options::Options;
 use crate::socket::Endpoint;
 
@@ -258,8 +259,8 @@ impl Endpoint for Datagrams {
         found & events
     }
 
-    fn arm(&mut self) -> bool {
-        self.ports.iter_mut().filter_map(|port| port.arm().then_some(())).count() > 0
+    fn arm(&mut self, asleep: &Asleep<'_>) -> bool {
+        self.ports.iter_mut().filter_map(|port| port.arm(asleep).then_some(())).count() > 0
     }
 
     fn fds(&self) -> Vec<c_int> {

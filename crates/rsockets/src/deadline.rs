@@ -76,7 +76,11 @@ impl Deadline {
 
 /// Threads that wait for a socket.
 #[derive(Debug, Default)]
-pub(crate) struct Waiters(AtomicU32);
+pub(crate) struct Waiters {
+    all: AtomicU32,
+    /// Those that sleep long, or are about to: they began when nobody else waited.
+    long_sleepers: AtomicU32,
+}
 
 /// One of them, as long as this lives.
 #[derive(Debug)]
@@ -84,7 +88,7 @@ pub(crate) struct Waiting<'a>(&'a Waiters);
 
 impl Waiters {
     pub fn enter(&self) -> Waiting<'_> {
-        self.0.fetch_add(1, Ordering::SeqCst);
+        self.all.fetch_add(1, Ordering::SeqCst);
         Waiting(self)
     }
 }
@@ -92,7 +96,35 @@ impl Waiters {
 impl Waiting<'_> {
     /// The longest sleep that makes sense.
     pub fn sleep_limit(&self) -> Duration {
-        if self.0.0.load(Ordering::SeqCst) > 1 { SHORT_SLEEP } else { LONG_SLEEP }
+        if self.0.all.load(Ordering::SeqCst) > 1 { SHORT_SLEEP } else { LONG_SLEEP }
+    }
+
+    /// This thread is about to sleep so long at most.
+    pub fn falls_asleep(&self, limit: Duration) -> Asleep<'_> {
+        let is_long = limit > SHORT_SLEEP;
+        self.0.long_sleepers.fetch_add(u32::from(is_long), Ordering::SeqCst);
+        Asleep { waiters: self.0, limit, is_long }
+    }
+}
+
+impl Drop for Waiting<'_> {
+    fn drop(&mut self) {
+        self.0.all.fetch_sub(1, Ordering::SeqCst);
+    }
+}
+
+/// A thread that sleeps, or is about to, as long as this lives.
+#[derive(Debug)]
+pub(crate) struct Asleep<'a> {
+    waiters: &'a Waiters,
+    limit: Duration,
+    is_long: bool,
+}
+
+impl Asleep<'_> {
+    /// Another thread sleeps long. The event that is to wake it must not be taken before it runs, or it sleeps on.
+    pub fn is_beside_a_long_sleeper(&self) -> bool {
+        self.waiters.long_sleepers.load(Ordering::SeqCst) > u32::from(self.is_long)
     }
 
     /// Sleeps until one of the descriptors is readable, or it is time to look again.
@@ -102,15 +134,15 @@ impl Waiting<'_> {
     pub fn sleep(&self, fds: &[c_int], deadline: &Deadline) -> Result<(), Errno> {
         let one = |fd: &c_int| pollfd { fd: *fd, events: libc::POLLIN, revents: 0 };
         let mut set: Vec<pollfd> = fds.iter().map(one).collect();
-        poll(&mut set, deadline.sleep_ms(self.sleep_limit()))?;
+        poll(&mut set, deadline.sleep_ms(self.limit))?;
         deadline.woken();
         Ok(())
     }
 }
 
-impl Drop for Waiting<'_> {
+impl Drop for Asleep<'_> {
     fn drop(&mut self) {
-        self.0.0.fetch_sub(1, Ordering::SeqCst);
+        self.waiters.long_sleepers.fetch_sub(u32::from(self.is_long), Ordering::SeqCst);
     }
 }
 
@@ -144,5 +176,18 @@ mod tests {
         assert_eq!((first.sleep_limit(), second.sleep_limit()), (SHORT_SLEEP, SHORT_SLEEP));
         drop(second);
         assert_eq!(first.sleep_limit(), LONG_SLEEP);
+    }
+
+    #[test]
+    fn a_thread_knows_of_another_one_that_sleeps_long() {
+        let waiters = Waiters::default();
+        let first = waiters.enter();
+        let long = first.falls_asleep(first.sleep_limit());
+        assert!(!long.is_beside_a_long_sleeper(), "it is the only one");
+        let second = waiters.enter();
+        let short = second.falls_asleep(second.sleep_limit());
+        assert!(short.is_beside_a_long_sleeper() && !long.is_beside_a_long_sleeper());
+        drop(long);
+        assert!(!short.is_beside_a_long_sleeper());
     }
 }

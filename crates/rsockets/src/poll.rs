@@ -4,7 +4,7 @@ use libc::{c_int, pollfd};
 use uroce_ibverbs::descriptor;
 use uroce_ibverbs::errno::Errno;
 
-use crate::deadline::{Deadline, Waiters, Waiting};
+use crate::deadline::{Asleep, Deadline, Waiters, Waiting};
 use crate::fd_table::Handle;
 
 /// Waits until one of them is ready, and says how many are, as poll(2) does: also what is no socket of ours may
@@ -17,8 +17,6 @@ pub fn poll(fds: &mut [pollfd], deadline: &Deadline) -> Result<usize, Errno> {
     let known = sockets.iter().flatten();
     let waiting: Vec<Waiting<'_>> = known.map(|socket| socket.any().waiters().enter()).collect();
     let alone = Waiters::default();
-    let shortest = waiting.iter().map(Waiting::sleep_limit).min();
-    let sleep_limit = shortest.unwrap_or_else(|| alone.enter().sleep_limit());
     loop {
         let mut ready = look(fds, &sockets);
         let others = sleep(fds, &sockets, 0)?;
@@ -26,9 +24,14 @@ pub fn poll(fds: &mut [pollfd], deadline: &Deadline) -> Result<usize, Errno> {
         if ready > 0 || deadline.is_over() {
             return Ok(ready);
         }
-        let armed = sockets.iter().flatten().filter(|socket| socket.any().arm()).count();
+        // Others may have come, or gone.
+        let shortest = waiting.iter().map(Waiting::sleep_limit).min();
+        let limit = shortest.unwrap_or_else(|| alone.enter().sleep_limit());
+        let asleep: Vec<Asleep<'_>> = waiting.iter().map(|one| one.falls_asleep(limit)).collect();
+        let known = sockets.iter().flatten().zip(&asleep);
+        let armed = known.filter(|(socket, asleep)| socket.any().arm(asleep)).count();
         if armed == 0 && !deadline.spins() {
-            let ready = sleep(fds, &sockets, deadline.sleep_ms(sleep_limit))?;
+            let ready = sleep(fds, &sockets, deadline.sleep_ms(limit))?;
             if ready > 0 {
                 return Ok(ready + look(fds, &sockets));
             }

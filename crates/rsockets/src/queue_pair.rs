@@ -12,6 +12,7 @@ use uroce_ibverbs::cq::explain;
 use uroce_ibverbs::errno::Errno;
 use uroce_rdmacm::{OwnedId, OwnedQueuePair, QueueSizes};
 
+use crate::deadline::Asleep;
 use crate::protocol::Iomap;
 
 /// Marks the completions of receives.
@@ -138,9 +139,12 @@ impl QueuePair {
         self.inner.qpn()
     }
 
-    /// From the next completion on the descriptor is readable; true if that is news, so that one more
-    /// look is due.
-    pub fn arm(&mut self) -> bool {
+    /// From the next completion on the descriptor is readable; true if that is news, so that one more look is due. What made it
+    /// readable before is forgotten, unless it is to wake another thread.
+    pub fn arm(&mut self, asleep: &Asleep<'_>) -> bool {
+        if !asleep.is_beside_a_long_sleeper() {
+            self.take_event();
+        }
         let news = !self.armed;
         if news {
             // The completion queue is there as long as this is.
@@ -150,8 +154,7 @@ impl QueuePair {
         news
     }
 
-    /// Forgets what made the descriptor readable.
-    pub fn take_events(&mut self) {
+    fn take_event(&mut self) {
         if self.armed && self.inner.events().try_event().is_some() {
             self.armed = false;
         }

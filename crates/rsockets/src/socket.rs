@@ -7,7 +7,7 @@ use std::sync::{Mutex, MutexGuard, PoisonError};
 use libc::{c_int, c_short};
 use uroce_ibverbs::errno::Errno;
 
-use crate::deadline::{Deadline, Waiters};
+use crate::deadline::{Asleep, Deadline, Waiters};
 use crate::options::Options;
 
 /// What is behind a socket: a connection, or datagrams.
@@ -16,9 +16,9 @@ pub(crate) trait Endpoint: Send {
     fn progress(&mut self);
     /// What a program that polls the socket is told.
     fn revents(&mut self, events: c_short) -> c_short;
-    /// The next completion wakes who sleeps on the descriptors; true if that is news, so that one more
-    /// look is due.
-    fn arm(&mut self) -> bool;
+    /// The next completion wakes who sleeps on the descriptors; true if that is news, so that one more look is due. Only who is
+    /// about to sleep calls this: it takes the event that has woken others, unless one of them still sleeps long.
+    fn arm(&mut self, asleep: &Asleep<'_>) -> bool;
     /// What becomes readable when something happens.
     fn fds(&self) -> Vec<c_int>;
     fn local(&self) -> Option<SocketAddr>;
@@ -116,12 +116,13 @@ impl<S: Endpoint> Socket<S> {
             if deadline.is_over() {
                 return Err(Errno(libc::EAGAIN));
             }
-            if state.arm() || deadline.spins() {
+            let asleep = waiting.falls_asleep(waiting.sleep_limit());
+            if state.arm(&asleep) || deadline.spins() {
                 continue;
             }
             let fds = state.fds();
             drop(state);
-            waiting.sleep(&fds, deadline)?;
+            asleep.sleep(&fds, deadline)?;
         }
     }
 
@@ -140,7 +141,7 @@ pub(crate) trait AnySocket {
     fn waiters(&self) -> &Waiters;
     fn nonblocking(&self) -> &AtomicBool;
     fn revents(&self, events: c_short) -> c_short;
-    fn arm(&self) -> bool;
+    fn arm(&self, asleep: &Asleep<'_>) -> bool;
     fn fds(&self) -> Vec<c_int>;
     fn local(&self) -> Option<SocketAddr>;
     fn peer(&self) -> Option<SocketAddr>;
@@ -162,8 +163,8 @@ impl<S: Endpoint> AnySocket for Socket<S> {
         self.state().revents(events)
     }
 
-    fn arm(&self) -> bool {
-        self.state_as_it_was().arm()
+    fn arm(&self, asleep: &Asleep<'_>) -> bool {
+        self.state_as_it_was().arm(asleep)
     }
 
     fn fds(&self) -> Vec<c_int> {

@@ -8,6 +8,7 @@ use uroce_ibverbs::errno::Errno;
 use uroce_rdmacm::OwnedId;
 
 use crate::credit_table::{BUFFERS, CreditTable};
+use crate::deadline::Asleep;
 use crate::inbound::Inbound;
 use crate::options::Options;
 use crate::outbound::{Outbound, Piece};
@@ -140,7 +141,6 @@ impl Stream {
     }
 
     fn advance(&mut self) -> Result<(), Errno> {
-        self.queue_pair.take_events();
         let mut done = [Wc::default(); BATCH];
         loop {
             let count = self.queue_pair.poll(&mut done);
@@ -322,8 +322,8 @@ impl Stream {
         self.outbound.is_idle(self.slots) && self.controls == CONTROLS
     }
 
-    pub fn arm(&mut self) -> bool {
-        self.broken.is_none() && self.queue_pair.arm()
+    pub fn arm(&mut self, asleep: &Asleep<'_>) -> bool {
+        self.queue_pair.arm(asleep)
     }
 
     pub fn fd(&self) -> libc::c_int {

@@ -4,7 +4,8 @@ use std::io::{PipeReader, PipeWriter, Read as _, Write as _};
 use std::os::fd::AsRawFd as _;
 use std::time::Duration;
 
-use libc::{POLLERR, POLLHUP, POLLIN, POLLNVAL, POLLOUT, c_int, pollfd};
+use libc::{MSG_DONTWAIT, POLLERR, POLLHUP, POLLIN, POLLNVAL, POLLOUT, c_int, pollfd};
+use uroce_ibverbs::descriptor;
 
 use super::{LONG_MS, at, end, handle, new, pair};
 use crate::{Deadline, close, poll};
@@ -141,5 +142,31 @@ fn several_threads_sleep_on_one_socket() {
     for sleeper in sleepers {
         assert_eq!(sleeper.join().expect("no panic"), Ok((1, POLLIN)));
     }
+    end(both);
+}
+
+#[test]
+fn a_call_of_another_thread_leaves_the_event_to_who_sleeps() {
+    let both = pair("127.48.98.10:0", "127.48.98.11:0");
+    assert_eq!(poll(&mut [one(both.1, POLLOUT)], &Deadline::of_poll(LONG_MS)), Ok(1));
+    let socket = handle(both.1);
+    let any = socket.any();
+    let completions = *any.fds().last().expect("that of the completion channel");
+    let readable = |timeout| {
+        descriptor::poll(&mut [one(completions, POLLIN)], timeout).expect("no signal") > 0
+    };
+    let sleeper = any.waiters().enter();
+    let asleep = sleeper.falls_asleep(sleeper.sleep_limit());
+    while any.arm(&asleep) {}
+    assert_eq!(handle(both.0).send(b"x", 0, None), Ok(1));
+    assert!(readable(LONG_MS), "it is woken");
+    assert_eq!(socket.receive(&mut [0], MSG_DONTWAIT).map(|(count, _)| count), Ok(1));
+    assert!(readable(0), "another call comes before it runs");
+    let other = any.waiters().enter();
+    let falls_asleep = other.falls_asleep(other.sleep_limit());
+    let _armed = any.arm(&falls_asleep);
+    assert!(readable(0), "another one falls asleep before it runs");
+    drop(asleep);
+    assert!(any.arm(&falls_asleep), "it runs: the event is not needed any more");
     end(both);
 }
