@@ -1,6 +1,5 @@
 //! Endpoints: ids that are made with their addresses and queue pair, and wait for their events themselves.
 
-use std::fmt;
 use std::ptr::null_mut;
 use std::sync::atomic::Ordering;
 
@@ -23,26 +22,10 @@ use crate::queue_pair::{rdma_create_qp, rdma_destroy_qp};
 use crate::resolve::{rdma_resolve_addr, rdma_resolve_route};
 use crate::shared_receive::rdma_destroy_srq;
 use crate::wait::{done, next_of};
+use crate::wanted::Wanted;
 
 /// Nothing here waits that long.
 const TIMEOUT_MS: c_int = 2_000;
-
-/// What each request of a listening endpoint gets: the protection domain and the queue pair that its
-/// `rdma_create_ep` was given.
-#[derive(Clone, Copy)]
-pub(crate) struct Wanted {
-    pd: *mut ibv_pd,
-    init: ibv_qp_init_attr,
-}
-
-// SAFETY: the pointers are handed on as the program gave them.
-unsafe impl Send for Wanted {}
-
-impl fmt::Debug for Wanted {
-    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        f.debug_struct("Wanted").field("pd", &self.pd).finish_non_exhaustive()
-    }
-}
 
 /// rdma_create_ep(3).
 #[unsafe(no_mangle)]

@@ -77,7 +77,7 @@ pub(crate) struct State {
     /// What `rdma_resolve_addrinfo` has found.
     pub(crate) addrinfo: Option<crate::resolved_names::ResolvedNames>,
     /// What its requests get, if `rdma_create_ep` made it for them.
-    pub(crate) wanted: Option<crate::endpoint::Wanted>,
+    pub(crate) wanted: Option<crate::wanted::Wanted>,
 }
 
 impl State {

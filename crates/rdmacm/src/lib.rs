@@ -45,6 +45,7 @@ mod shared_receive;
 pub mod sockaddr;
 mod translate;
 mod wait;
+mod wanted;
 
 pub use owned_id::{ConnectionEvent, OwnedId, Request};
 pub use owned_qp::{OwnedQueuePair, QueueSizes};
