@@ -96,7 +96,9 @@ impl Gsi {
             moves && requests.insert(event.id) || requests.contains(&event.id)
         });
         for id in requests {
-            if let Some(owner) = self.owners.get_mut(&id) {
+            let owner = self.owners.get_mut(&id);
+            debug_assert!(owner.is_some(), "a request that waits has an owner");
+            if let Some(owner) = owner {
                 (owner.channel, owner.cookie) = (channel.clone(), cookie);
             }
         }
