@@ -76,10 +76,11 @@ pub fn close(fd: c_int) -> Result<(), Errno> {
     Ok(())
 }
 
-/// Ends the connection, if there is one.
+/// Ends the connection, if there is one. One that was accepted a moment ago ends as one, too: its peer has the answer, and would
+/// take anything else for a reset.
 pub(crate) fn disconnect(socket: &Socket<State>, linger: Duration) {
-    let phase = socket.state().phase;
-    if phase == Phase::Connected {
+    let is_answered = socket.state().is_answered();
+    if is_answered {
         // A connection that broke is over.
         let _ = end(socket, libc::SHUT_RDWR, linger);
         socket.state().id.disconnect();

@@ -178,6 +178,15 @@ impl State {
         Some(Ok(()))
     }
 
+    /// The peer has said who it is: it will confirm, or has confirmed, that the connection stands.
+    pub fn is_answered(&self) -> bool {
+        match self.phase {
+            Phase::Connecting => self.stream.as_ref().is_some_and(Stream::is_begun),
+            Phase::Connected => true,
+            Phase::Idle | Phase::Listening | Phase::Failed(_) => false,
+        }
+    }
+
     /// The peer has everything, or will never have it.
     pub fn is_settled(&mut self) -> bool {
         match self.connected() {

@@ -1,7 +1,7 @@
 //! Sockets, called as C programs call them.
 
 mod mapping;
-mod signals;
+mod slow_link;
 
 use std::net::SocketAddr;
 use std::ptr::null_mut;

@@ -1,4 +1,4 @@
-//! What a signal does to calls of sockets.
+//! Calls of sockets while packets are late, and signals come.
 
 use std::process::Command;
 use std::ptr::null_mut;
@@ -9,7 +9,7 @@ use std::time::Duration;
 use libc::{SIGUSR1, c_int};
 use uroce_ibverbs::object::zeroed;
 
-use super::{pair, rclose, receive, send};
+use super::{accept, bind, connect, listener, new, pair, rclose, receive, send};
 
 /// How often the handler ran.
 static HANDLED: AtomicU32 = AtomicU32::new(0);
@@ -36,7 +36,7 @@ fn is_alone(test: &str, faults: &str) -> bool {
         return true;
     }
     let program = std::env::current_exe().expect("/proc");
-    let name = format!("rsocket::tests::signals::{test}");
+    let name = format!("rsocket::tests::slow_link::{test}");
     let mut again = Command::new(program);
     again.args(["--exact", &name]).env(ALONE, "1").env("UROCE_FAULT", faults);
     let done = again.output().expect("it starts");
@@ -83,4 +83,24 @@ fn rclose_waits_through_signals_until_the_peer_has_what_was_sent() {
     assert_eq!(interrupted(move || rclose(both.0)), 0);
     assert_eq!(reader.join().expect("no panic"), (5, true, 0), "what was sent has arrived");
     assert_ne!(HANDLED.load(Ordering::SeqCst), 0);
+}
+
+#[test]
+fn a_connection_that_is_closed_before_the_caller_has_confirmed_it_ends_in_order() {
+    if !is_alone(
+        "a_connection_that_is_closed_before_the_caller_has_confirmed_it_ends_in_order",
+        "rx op=rtu -> delay=200ms",
+    ) {
+        return;
+    }
+    let (listener, at) = listener("127.48.93.53:0");
+    let caller = new();
+    bind(caller, "127.48.93.54:0");
+    let calls = std::thread::spawn(move || {
+        assert_eq!(connect(caller, at), 0);
+        (receive(caller, &mut [0], 0), rclose(caller))
+    });
+    assert_eq!(rclose(accept(listener)), 0);
+    assert_eq!(calls.join().expect("no panic"), (0, 0), "the end, and no error");
+    assert_eq!(rclose(listener), 0);
 }
