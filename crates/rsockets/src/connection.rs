@@ -46,6 +46,8 @@ pub(crate) struct State {
     pub options: Options,
     /// What the next SO_ERROR says.
     pub pending: Option<Errno>,
+    /// SO_ERROR has said that the connection broke.
+    break_is_told: bool,
     /// The program may still read, and write: it did not shut that down.
     pub reads: bool,
     pub writes: bool,
@@ -61,6 +63,7 @@ impl State {
             id: Arc::new(id),
             options,
             pending: None,
+            break_is_told: false,
             reads: true,
             writes: true,
         }
@@ -178,6 +181,17 @@ impl State {
         Some(Ok(()))
     }
 
+    /// What SO_ERROR says, once.
+    fn take_error(&mut self) -> Option<Errno> {
+        let pending = self.pending.take();
+        if pending.is_some() || self.phase != Phase::Connected {
+            return pending;
+        }
+        let broken = self.stream.as_ref()?.broken?;
+        let was_told = std::mem::replace(&mut self.break_is_told, true);
+        (!was_told).then_some(broken)
+    }
+
     /// The peer has said who it is: it will confirm, or has confirmed, that the connection stands.
     pub fn is_answered(&self) -> bool {
         match self.phase {
@@ -253,7 +267,7 @@ impl Endpoint for State {
 
     fn special(&mut self, level: c_int, name: c_int) -> Option<c_int> {
         Some(match (level, name) {
-            (libc::SOL_SOCKET, libc::SO_ERROR) => self.pending.take().map_or(0, |errno| errno.0),
+            (libc::SOL_SOCKET, libc::SO_ERROR) => self.take_error().map_or(0, |errno| errno.0),
             (libc::SOL_SOCKET, libc::SO_TYPE) => libc::SOCK_STREAM,
             (libc::SOL_SOCKET, libc::SO_ACCEPTCONN) => c_int::from(self.phase == Phase::Listening),
             (libc::IPPROTO_TCP, libc::TCP_MAXSEG) => {

@@ -80,6 +80,8 @@ fn a_peer_that_breaks_the_protocol_is_reset() {
     assert_eq!(handle(both.1).receive(&mut [0; 4], 0), Err(reset));
     assert_eq!(handle(both.1).send(b"x", 0, None), Err(reset));
     assert_ne!(events(both.1) & libc::POLLERR, 0);
+    let error = || handle(both.1).option(libc::SOL_SOCKET, libc::SO_ERROR);
+    assert_eq!((error(), error()), (Ok(reset.0), Ok(0)), "it is told once");
     end(both);
 }
 
