@@ -4,7 +4,7 @@ use libc::{c_int, sockaddr as c_sockaddr, socklen_t};
 use uroce_ibverbs::return_value::{minus_one, number};
 use uroce_rsockets::Handle;
 
-use super::address;
+use super::{address, epoll};
 
 /// rsocket(3).
 #[unsafe(no_mangle)]
@@ -70,5 +70,9 @@ pub(crate) extern "C" fn rshutdown(socket: c_int, how: c_int) -> c_int {
 /// rclose(3).
 #[unsafe(no_mangle)]
 pub(crate) extern "C" fn rclose(socket: c_int) -> c_int {
-    minus_one(|| uroce_rsockets::close(socket))
+    minus_one(|| {
+        Handle::get(socket)?;
+        epoll::forget(socket);
+        uroce_rsockets::close(socket)
+    })
 }

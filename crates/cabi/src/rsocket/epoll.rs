@@ -4,7 +4,8 @@
 //! less.
 
 use std::collections::HashMap;
-use std::sync::{Mutex, MutexGuard, PoisonError};
+use std::os::fd::{AsRawFd as _, FromRawFd as _, OwnedFd};
+use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
 
 use libc::{c_int, epoll_event, pollfd};
 use uroce_ibverbs::arg::not_null;
@@ -13,18 +14,95 @@ use uroce_ibverbs::return_value::{minus_one, number};
 use uroce_rsockets::{Deadline, poll};
 
 /// A descriptor that is waited for.
-#[derive(Debug, Clone, Copy)]
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
 struct Member {
     fd: c_int,
     events: u32,
     data: u64,
+    /// EPOLLONESHOT: it was told of, and nobody has asked again.
+    is_disarmed: bool,
 }
 
-/// What is in each set, by the descriptor that stands for it.
-static SETS: Mutex<Option<HashMap<c_int, Vec<Member>>>> = Mutex::new(None);
+impl Member {
+    fn wanted(&self) -> pollfd {
+        // poll(2) passes over a negative descriptor; for another one it tells errors that nobody has asked for.
+        let fd = if self.is_disarmed { -1 } else { self.fd };
+        pollfd { fd, events: self.events as i16, revents: 0 }
+    }
+}
 
-fn sets() -> MutexGuard<'static, Option<HashMap<c_int, Vec<Member>>>> {
+/// What is in a set.
+#[derive(Debug, Default)]
+struct PollSet {
+    members: Vec<Member>,
+    /// Becomes readable, for good, when the members change; those who wait have it among theirs.
+    change: Option<Arc<OwnedFd>>,
+}
+
+impl PollSet {
+    /// Those who wait look at the members again.
+    fn has_changed(&mut self) {
+        if let Some(change) = self.change.take_if(|change| Arc::strong_count(change) > 1) {
+            // SAFETY: a descriptor that lives. The counter cannot be full: this is its only number.
+            unsafe { libc::eventfd_write(change.as_raw_fd(), 1) };
+        }
+    }
+
+    /// The members, and what becomes readable when they change.
+    fn watch(&mut self) -> Result<(Vec<Member>, Arc<OwnedFd>), Errno> {
+        let change = match &self.change {
+            Some(change) => Arc::clone(change),
+            None => Arc::clone(self.change.insert(Arc::new(eventfd()?))),
+        };
+        Ok((self.members.clone(), change))
+    }
+
+    /// A member is as it was when a wait began, and is told of now.
+    fn tell(&mut self, told: &Member) -> bool {
+        let Some(member) = self.members.iter_mut().find(|member| *member == told) else {
+            return false;
+        };
+        member.is_disarmed = member.events & libc::EPOLLONESHOT as u32 != 0;
+        true
+    }
+
+    /// A descriptor that was closed has left its set: nobody waits for it, as with epoll(7).
+    fn leave(&mut self, fd: c_int) {
+        let before = self.members.len();
+        self.members.retain(|member| member.fd != fd);
+        if self.members.len() < before {
+            self.has_changed();
+        }
+    }
+}
+
+fn eventfd() -> Result<OwnedFd, Errno> {
+    // SAFETY: numbers.
+    match unsafe { libc::eventfd(0, libc::EFD_CLOEXEC | libc::EFD_NONBLOCK) } {
+        fd if fd < 0 => Err(Errno::last()),
+        // SAFETY: made above, and nobody else has it.
+        fd => Ok(unsafe { OwnedFd::from_raw_fd(fd) }),
+    }
+}
+
+/// The sets, by the descriptors that stand for them.
+static SETS: Mutex<Option<HashMap<c_int, PollSet>>> = Mutex::new(None);
+
+fn sets() -> MutexGuard<'static, Option<HashMap<c_int, PollSet>>> {
     SETS.lock().unwrap_or_else(PoisonError::into_inner)
+}
+
+/// Does something with a set.
+///
+/// # Errors
+/// EINVAL: it is none.
+fn with<T>(set: c_int, work: impl FnOnce(&mut PollSet) -> T) -> Result<T, Errno> {
+    sets().as_mut().and_then(|sets| sets.get_mut(&set)).map(work).ok_or(INVALID)
+}
+
+/// A socket is about to be closed; its number may be that of another one soon.
+pub(super) fn forget(fd: c_int) {
+    sets().iter_mut().flat_map(HashMap::values_mut).for_each(|set| set.leave(fd));
 }
 
 /// repoll_create(3), with the flags of epoll_create1(2).
@@ -37,7 +115,7 @@ pub(crate) extern "C" fn repoll_create(flags: c_int) -> c_int {
             return Err(Errno::last());
         }
         // A set that was closed had this number before.
-        sets().get_or_insert_default().insert(descriptor, Vec::new());
+        sets().get_or_insert_default().insert(descriptor, PollSet::default());
         Ok(descriptor)
     })
 }
@@ -52,25 +130,36 @@ pub(crate) unsafe extern "C" fn repoll_ctl(
 ) -> c_int {
     minus_one(|| {
         let member = match operation {
-            libc::EPOLL_CTL_DEL => Member { fd, events: 0, data: 0 },
+            libc::EPOLL_CTL_DEL => Member { fd, events: 0, data: 0, is_disarmed: true },
             // SAFETY: not null, and so an event of the program.
             _ => unsafe { event.as_ref() }
-                .map(|event| Member { fd, events: event.events, data: event.u64 })
+                .map(|event| Member {
+                    fd,
+                    events: event.events,
+                    data: event.u64,
+                    is_disarmed: false,
+                })
                 .ok_or(Errno(libc::EFAULT))?,
         };
-        let mut sets = sets();
-        let members = sets.as_mut().and_then(|sets| sets.get_mut(&set)).ok_or(INVALID)?;
-        let found = members.iter().position(|member| member.fd == fd);
-        match (operation, found) {
-            (libc::EPOLL_CTL_ADD, Some(_)) => return Err(Errno(libc::EEXIST)),
-            (libc::EPOLL_CTL_ADD, None) => members.push(member),
-            (libc::EPOLL_CTL_MOD, Some(index)) => members[index] = member,
-            (libc::EPOLL_CTL_DEL, Some(index)) => drop(members.swap_remove(index)),
-            (libc::EPOLL_CTL_MOD | libc::EPOLL_CTL_DEL, None) => return Err(Errno(libc::ENOENT)),
-            _ => return Err(INVALID),
-        }
-        Ok(())
+        with(set, |set| change(set, operation, member))?
     })
+}
+
+fn change(set: &mut PollSet, operation: c_int, member: Member) -> Result<(), Errno> {
+    let members = &mut set.members;
+    let found = members.iter().position(|known| known.fd == member.fd);
+    match (operation, found) {
+        // One that is disarmed may have been closed since, and this be another one with its number.
+        (libc::EPOLL_CTL_ADD, Some(index)) if members[index].is_disarmed => members[index] = member,
+        (libc::EPOLL_CTL_ADD, Some(_)) => return Err(Errno(libc::EEXIST)),
+        (libc::EPOLL_CTL_ADD, None) => members.push(member),
+        (libc::EPOLL_CTL_MOD, Some(index)) => members[index] = member,
+        (libc::EPOLL_CTL_DEL, Some(index)) => drop(members.swap_remove(index)),
+        (libc::EPOLL_CTL_MOD | libc::EPOLL_CTL_DEL, None) => return Err(Errno(libc::ENOENT)),
+        _ => return Err(INVALID),
+    }
+    set.has_changed();
+    Ok(())
 }
 
 /// repoll_wait(3), as epoll_wait(2).
@@ -86,59 +175,45 @@ pub(crate) unsafe extern "C" fn repoll_wait(
         if most == 0 {
             return Err(INVALID);
         }
-        let mut count = 0;
-        for (member, events) in ready(set, &Deadline::of_poll(timeout))?.into_iter().take(most) {
+        let ready = ready(set, &Deadline::of_poll(timeout), most)?;
+        for (index, (data, events)) in ready.iter().enumerate() {
             // SAFETY: the program has room for `most` events.
-            unsafe { out.add(count).write(epoll_event { events, u64: member.data }) };
-            count += 1;
-            if member.events & libc::EPOLLONESHOT as u32 != 0 {
-                disarm(set, member.fd);
-            }
+            unsafe { out.add(index).write(epoll_event { events: *events, u64: *data }) };
         }
-        Ok(c_int::try_from(count).unwrap_or(c_int::MAX))
+        Ok(c_int::try_from(ready.len()).unwrap_or(c_int::MAX))
     })
 }
 
-/// What is in a set and has something, as soon as there is some, or the time is over.
-fn ready(set: c_int, deadline: &Deadline) -> Result<Vec<(Member, u32)>, Errno> {
+/// The data and events of what is in a set and has something, as soon as there is some, or the time is over.
+fn ready(set: c_int, deadline: &Deadline, most: usize) -> Result<Vec<(u64, u32)>, Errno> {
     loop {
-        let members = sets().as_ref().and_then(|sets| sets.get(&set).cloned()).ok_or(INVALID)?;
-        let wanted =
-            |member: &Member| pollfd { fd: member.fd, events: member.events as i16, revents: 0 };
-        let mut fds: Vec<pollfd> = members.iter().map(wanted).collect();
+        let (members, change) = with(set, PollSet::watch)??;
+        let mut fds: Vec<pollfd> = members.iter().map(Member::wanted).collect();
+        fds.push(pollfd { fd: change.as_raw_fd(), events: libc::POLLIN, revents: 0 });
         poll(&mut fds, deadline)?;
-        let found: Vec<_> = members.into_iter().zip(fds.iter().map(|one| one.revents)).collect();
-        let (closed, open): (Vec<_>, Vec<_>) =
-            found.into_iter().partition(|(_, events)| events & libc::POLLNVAL != 0);
-        closed.iter().for_each(|(member, _)| leave(set, member.fd));
-        let ready =
-            open.into_iter().map(|(member, events)| (member, u32::from(events.cast_unsigned())));
-        let ready: Vec<_> = ready.filter(|(_, events)| *events != 0).collect();
-        if !ready.is_empty() || closed.is_empty() {
+        let mut again = fds.pop().is_some_and(|change| change.revents != 0);
+        let found = members.iter().zip(&fds).filter(|(_, one)| one.revents != 0);
+        let mut ready = Vec::new();
+        with(set, |set| {
+            for (member, one) in found {
+                if one.revents & libc::POLLNVAL != 0 {
+                    set.leave(member.fd);
+                    again = true;
+                } else if ready.len() < most && set.tell(member) {
+                    ready.push((member.data, u32::from(one.revents.cast_unsigned())));
+                }
+            }
+        })?;
+        // What another thread was told of meanwhile ends no wait, either.
+        if !ready.is_empty() || !again && deadline.is_over() {
             return Ok(ready);
         }
     }
 }
 
-/// A descriptor that was closed has left its set: nobody waits for it, as with epoll(7).
-fn leave(set: c_int, fd: c_int) {
-    let mut sets = sets();
-    let members = sets.as_mut().and_then(|sets| sets.get_mut(&set));
-    members.into_iter().for_each(|members| members.retain(|member| member.fd != fd));
-}
-
-/// EPOLLONESHOT: nothing more until EPOLL_CTL_MOD.
-fn disarm(set: c_int, fd: c_int) {
-    let mut sets = sets();
-    let members = sets.as_mut().and_then(|sets| sets.get_mut(&set));
-    if let Some(member) = members.into_iter().flatten().find(|member| member.fd == fd) {
-        // poll(2) leaves out a descriptor below 0, and what is asked for by no event is only an error.
-        member.events = libc::EPOLLONESHOT as u32;
-    }
-}
-
 #[cfg(test)]
 mod tests {
+    use super::super::connect::{rclose, rsocket};
     use super::*;
 
     /// What a set tells at once.
@@ -171,6 +246,63 @@ mod tests {
             libc::close(fd);
             libc::close(set);
         }
+    }
+
+    #[test]
+    fn a_descriptor_that_is_told_of_once_is_silent_when_its_other_end_goes() {
+        let set = repoll_create(libc::EPOLL_CLOEXEC);
+        let mut event = epoll_event { events: (libc::EPOLLIN | libc::EPOLLONESHOT) as u32, u64: 7 };
+        let (reader, writer) = std::io::pipe().expect("two descriptors");
+        drop(writer);
+        // SAFETY: descriptors of this test, and an event.
+        unsafe {
+            let fd = reader.as_raw_fd();
+            assert_eq!(repoll_ctl(set, libc::EPOLL_CTL_ADD, fd, &raw mut event), 0);
+            assert_eq!(told(set), [(libc::EPOLLHUP as u32, 7)]);
+            assert_eq!(told(set), [], "once");
+            assert_eq!(repoll_ctl(set, libc::EPOLL_CTL_MOD, fd, &raw mut event), 0);
+            assert_eq!(told(set), [(libc::EPOLLHUP as u32, 7)], "it was asked for again");
+            libc::close(set);
+        }
+    }
+
+    #[test]
+    fn a_socket_that_was_closed_leaves_its_sets() {
+        let set = repoll_create(libc::EPOLL_CLOEXEC);
+        let mut event = epoll_event { events: libc::EPOLLIN as u32, u64: 7 };
+        let fd = rsocket(libc::AF_INET, libc::SOCK_STREAM, 0);
+        // SAFETY: descriptors of this test, and an event.
+        unsafe {
+            assert_eq!(repoll_ctl(set, libc::EPOLL_CTL_ADD, fd, &raw mut event), 0);
+            assert_eq!(rclose(fd), 0);
+            assert_eq!(repoll_ctl(set, libc::EPOLL_CTL_MOD, fd, &raw mut event), -1, "it has left");
+            assert_eq!(repoll_ctl(set, libc::EPOLL_CTL_ADD, fd, &raw mut event), 0, "another one");
+            libc::close(set);
+        }
+    }
+
+    #[test]
+    fn a_wait_that_has_begun_sees_what_is_added() {
+        let set = repoll_create(libc::EPOLL_CLOEXEC);
+        let waits = || {
+            let mut out = [epoll_event { events: 0, u64: 0 }; 4];
+            // SAFETY: room for four.
+            let count = unsafe { repoll_wait(set, out.as_mut_ptr(), 4, 5_000) };
+            (count, out[0].u64)
+        };
+        let mut event = epoll_event { events: libc::EPOLLIN as u32, u64: 7 };
+        std::thread::scope(|scope| {
+            let waiting = [scope.spawn(waits), scope.spawn(waits)];
+            std::thread::sleep(std::time::Duration::from_millis(50));
+            // SAFETY: descriptors of this test, and an event.
+            unsafe {
+                let fd = libc::eventfd(1, 0);
+                assert_eq!(repoll_ctl(set, libc::EPOLL_CTL_ADD, fd, &raw mut event), 0);
+                assert_eq!(waiting.map(|wait| wait.join().expect("no panic")), [(1, 7); 2]);
+                libc::close(fd);
+                libc::close(set);
+            }
+        });
     }
 
     #[test]
