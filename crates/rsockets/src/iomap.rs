@@ -42,15 +42,18 @@ impl Handle {
         register: impl Fn(&OwnedId) -> Result<OwnedMr, Errno>,
     ) -> Result<off_t, Errno> {
         let socket = self.stream()?;
-        let offset = socket.wait(Deadline::after(LONG), |state| match state.connected()? {
-            Ok(_) => Some(map(state, buffer, &register)),
-            Err(errno) => Some(Err(errno)),
-        })?;
-        let told = socket.wait(Deadline::after(LONG), |state| tell(state, buffer));
-        if told.is_err() {
-            socket.state().mapped.remove(buffer.addr, buffer.length);
+        let (offset, index) =
+            socket.wait(Deadline::after(LONG), |state| match state.connected()? {
+                Ok(_) => Some(map(state, buffer, &register)),
+                Err(errno) => Some(Err(errno)),
+            })?;
+        if let Some(index) = index {
+            let told = socket.wait(Deadline::after(LONG), |state| tell(state, index));
+            if told.is_err() {
+                socket.state().mapped.remove_at(index);
+            }
+            told?;
         }
-        told?;
         off_t::try_from(offset).map_err(|_| INVALID)
     }
 
@@ -75,26 +78,25 @@ impl Handle {
     }
 }
 
-/// Registers a buffer, and notes where it is mapped.
+/// Registers a buffer, and notes where it is mapped: its offset, and its entry in the peer's table. A buffer may be mapped
+/// several times, so that only the entry tells which mapping it is.
 fn map(
     state: &mut State,
     wanted: &Buffer,
     register: impl Fn(&OwnedId) -> Result<OwnedMr, Errno>,
-) -> Result<u64, Errno> {
+) -> Result<(u64, Option<u32>), Errno> {
     let entries = state.stream.as_ref().map_or(0, Stream::peer_iomaps);
     let (offset, index) = place(&state.mapped, entries, wanted)?;
     let Buffer { addr, length, .. } = *wanted;
     let mr = register(&state.id)?;
     state.mapped.add(Mapping { mr, addr, length, offset, index });
-    Ok(offset)
+    Ok((offset, index))
 }
 
-/// Tells the peer of a mapping, if it is for the peer. `None`: try again later.
-fn tell(state: &mut State, wanted: &Buffer) -> Option<Result<(), Errno>> {
-    let mapping = state.mapped.find(wanted.addr, wanted.length);
-    let Some((index, mapping)) = mapping.and_then(|found| Some((found.index?, found))) else {
-        return Some(Ok(()));
-    };
+/// Tells the peer of a mapping. `None`: try again later.
+fn tell(state: &mut State, index: u32) -> Option<Result<(), Errno>> {
+    // Another thread may have unmapped it meanwhile.
+    let Some(mapping) = state.mapped.at(index) else { return Some(Ok(())) };
     let length = u32::try_from(mapping.length).unwrap_or(u32::MAX);
     let buffer = Remote { addr: mapping.addr as u64, rkey: mapping.mr.rkey(), length };
     let iomap = Iomap { offset: mapping.offset, buffer };

@@ -35,11 +35,17 @@ impl Mapped {
             .any(|mapping| offset < mapping.offset + mapping.length as u64 && mapping.offset < end)
     }
 
-    pub fn find(&self, addr: usize, length: usize) -> Option<&Mapping> {
-        self.0.iter().find(|mapping| (mapping.addr, mapping.length) == (addr, length))
+    /// The mapping with this entry in the peer's table.
+    pub fn at(&self, index: u32) -> Option<&Mapping> {
+        self.0.iter().find(|mapping| mapping.index == Some(index))
     }
 
-    /// False: it is not mapped.
+    /// The peer will not hear of it.
+    pub fn remove_at(&mut self, index: u32) {
+        self.0.retain(|mapping| mapping.index != Some(index));
+    }
+
+    /// Removes one of the mappings of a buffer. False: it is not mapped.
     pub fn remove(&mut self, addr: usize, length: usize) -> bool {
         let is_it = |mapping: &Mapping| (mapping.addr, mapping.length) == (addr, length);
         let at = self.0.iter().position(is_it);

@@ -114,3 +114,20 @@ fn what_cannot_be_mapped_or_written_is_refused() {
     assert_eq!((unmap(alone, &mut [0]), write(alone, b"x", 0)), (Err(EBADF), Err(EBADF)));
     close(both);
 }
+
+#[test]
+fn a_buffer_that_is_mapped_already_is_mapped_once_more() {
+    let both = mapping("127.48.99.7:0", "127.48.99.8:0", 2);
+    let mut buffer = [0; 8];
+    assert_eq!(map(both.1, &mut buffer, libc::PROT_NONE, ANYWHERE), Ok(0));
+    assert_eq!(map(both.1, &mut buffer, libc::PROT_WRITE, 50), Ok(50));
+    assert_eq!(map(both.1, &mut buffer, libc::PROT_WRITE, 100), Ok(100));
+    synchronize(both.1, both.0);
+    assert_eq!(write(both.0, b"a", 50), Ok(1));
+    assert_eq!(write(both.0, b"b", 101), Ok(1));
+    synchronize(both.0, both.1);
+    // SAFETY: the memory is the test's own, read as a program reads what a NIC has written.
+    let seen = unsafe { [buffer.as_ptr().read_volatile(), buffer.as_ptr().add(1).read_volatile()] };
+    assert_eq!(seen, *b"ab");
+    close(both);
+}
