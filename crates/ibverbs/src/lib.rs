@@ -80,6 +80,7 @@ mod qp_ex;
 mod query;
 mod rate;
 pub mod rdma_netlink;
+pub mod restart;
 pub mod return_value;
 pub mod settings;
 mod sge;

@@ -6,6 +6,7 @@ use std::sync::{Mutex, MutexGuard, PoisonError};
 
 use libc::{c_int, c_short};
 use uroce_ibverbs::errno::Errno;
+use uroce_ibverbs::restart::all_handlers_restart;
 
 use crate::deadline::{Asleep, Deadline, Waiters};
 use crate::options::Options;
@@ -70,7 +71,7 @@ impl<S: Endpoint> Socket<S> {
         self.nonblocking.load(Ordering::Relaxed)
     }
 
-    /// Waits until `ready` has an answer, as long as `deadline` lasts.
+    /// Waits until `ready` has an answer, as long as `deadline` lasts. A signal ends that, unless the handlers have SA_RESTART.
     ///
     /// # Errors
     /// That of `ready`; EAGAIN: the time is over; EBADF: the socket was closed meanwhile; EINTR.
@@ -79,7 +80,12 @@ impl<S: Endpoint> Socket<S> {
         deadline: Deadline,
         mut ready: impl FnMut(&mut S) -> Option<Result<T, Errno>>,
     ) -> Result<T, Errno> {
-        self.wait_until(&deadline, &mut ready)
+        loop {
+            match self.wait_until(&deadline, &mut ready) {
+                Err(Errno(libc::EINTR)) if all_handlers_restart() => {}
+                other => return other,
+            }
+        }
     }
 
     /// The same for what no signal may cut short: it goes on with what is left of the time.

@@ -9,7 +9,7 @@ use std::time::Duration;
 use libc::{SIGUSR1, c_int};
 use uroce_ibverbs::object::zeroed;
 
-use super::{accept, bind, connect, listener, new, pair, rclose, receive, send};
+use super::{accept, bind, close, connect, errno, listener, new, pair, rclose, receive, send};
 
 /// How often the handler ran.
 static HANDLED: AtomicU32 = AtomicU32::new(0);
@@ -83,6 +83,36 @@ fn rclose_waits_through_signals_until_the_peer_has_what_was_sent() {
     assert_eq!(interrupted(move || rclose(both.0)), 0);
     assert_eq!(reader.join().expect("no panic"), (5, true, 0), "what was sent has arrived");
     assert_ne!(HANDLED.load(Ordering::SeqCst), 0);
+}
+
+/// What a call that waits for bytes returns while signals come, and errno; bytes come when the handler has run often.
+fn received(flags: c_int) -> (isize, c_int) {
+    install(flags);
+    let both = pair("127.48.93.55:0", "127.48.93.56:0", |_| {});
+    let sender = std::thread::spawn(move || {
+        let before = HANDLED.load(Ordering::SeqCst);
+        while HANDLED.load(Ordering::SeqCst) < before + 20 {
+            std::thread::sleep(Duration::from_millis(1));
+        }
+        send(both.0, b"x", 0)
+    });
+    let got = interrupted(move || (receive(both.1, &mut [0], 0), errno()));
+    while !sender.is_finished() {
+        // SAFETY: no pointers.
+        assert_eq!(unsafe { libc::raise(SIGUSR1) }, 0);
+    }
+    assert_eq!(sender.join().expect("no panic"), 1);
+    close(both);
+    got
+}
+
+#[test]
+fn a_call_that_waits_goes_on_after_handlers_with_sa_restart() {
+    if !is_alone("a_call_that_waits_goes_on_after_handlers_with_sa_restart", "") {
+        return;
+    }
+    assert_eq!(received(libc::SA_RESTART).0, 1);
+    assert_eq!(received(0), (-1, libc::EINTR));
 }
 
 #[test]
