@@ -231,14 +231,19 @@ fn a_port_has_one_listener() {
 
 #[test]
 fn a_socket_of_ipv6_only_leaves_its_port_to_ipv4() {
-    for kind in [libc::SOCK_STREAM, libc::SOCK_DGRAM] {
+    let both_bind = |kind| {
         let (v4, v6) = (new(kind), socket(libc::AF_INET6, kind, 0).expect("a descriptor"));
         let only = |value| handle(v6).set_option(libc::IPPROTO_IPV6, libc::IPV6_V6ONLY, value);
         assert_eq!(only(1), Ok(()));
         handle(v6).bind(at("[::]:0")).expect("a free port");
         let port = handle(v6).local().expect("it is bound").port();
-        assert_eq!(handle(v4).bind(at(&format!("0.0.0.0:{port}"))), Ok(()), "{kind}");
+        let bound = handle(v4).bind(at(&format!("0.0.0.0:{port}")));
         assert_eq!((close(v4), close(v6)), (Ok(()), Ok(())));
+        bound.is_ok()
+    };
+    for kind in [libc::SOCK_STREAM, libc::SOCK_DGRAM] {
+        // Another test may have the port of one of these on an address of IPv4.
+        assert!((0..10).any(|_| both_bind(kind)), "{kind}");
     }
 }
 
