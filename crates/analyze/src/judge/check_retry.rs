@@ -133,6 +133,10 @@ impl Repeats {
         if again.is_some_and(|stuck| time.since(stuck.time) < SHORTEST_PAUSE) {
             return;
         }
+        // The oldest one decides: those behind it are of the same round.
+        if self.stuck.is_some_and(|stuck| sight.psn > stuck.psn) {
+            return;
+        }
         let new = Stuck {
             psn: sight.psn,
             frame,

@@ -79,6 +79,42 @@ fn repetitions_without_an_answer() {
     assert_eq!(kinds(silent(Scene::new(), 4)), [EndKind::NeverAnswered]);
 }
 
+/// SENDs 10 and 11 are sent in `rounds`, 100 ms apart; the capture goes on for a second.
+fn silent_rounds(rounds: u32) -> Scene {
+    let mut scene = Scene::connected();
+    for _ in 0..rounds {
+        (10..12).for_each(|psn| scene.send(psn));
+        scene.wait(MS * 100);
+    }
+    scene.wait(MS * 1000);
+    scene.give(super::scene::management(false), &[]);
+    scene
+}
+
+#[test]
+fn repetitions_of_several_packets_without_an_answer() {
+    let finding = silent_rounds(7).breaks("retries-exceeded");
+    assert!(finding.text.contains("PSN 0xa sent 7 times"), "{}", finding.text);
+    silent_rounds(7).keeps("timeout-storm");
+    silent_rounds(9).breaks("timeout-storm");
+    silent_rounds(2).keeps("retries-exceeded");
+    let [explanation] = &silent_rounds(7).explanations()[..] else { panic!("one explanation") };
+    assert_eq!(explanation.kind, EndKind::RetriesExceeded);
+}
+
+#[test]
+fn repetitions_of_several_packets_that_are_answered_in_the_end() {
+    let answered = |psn| {
+        let mut scene = silent_rounds(4);
+        (10..12).for_each(|psn| scene.send(psn));
+        scene.ack(psn, psn + 1);
+        scene
+    };
+    answered(11).keeps("retries-exceeded");
+    // What was answered is not what nothing was heard of afterwards.
+    answered(10).keeps("retries-exceeded");
+}
+
 #[test]
 fn repetitions_that_are_answered_in_the_end() {
     let mut scene = silent(Scene::connected(), 4);
