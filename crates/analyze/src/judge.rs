@@ -181,8 +181,12 @@ impl Judge {
         }
         state.sequence.check(sight, None, ledger);
         let mtu = state.sequence.mtu();
-        if let Some(peer) = sight.peer {
-            self.handle_answer(sight, mtu, peer);
+        match sight.peer {
+            Some(peer) => self.handle_answer(sight, mtu, peer),
+            None => {
+                let refusal = check_retry::check_unpaired(sight, ledger);
+                state.refusal = state.refusal.or(refusal);
+            }
         }
     }
 

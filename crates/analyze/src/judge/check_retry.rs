@@ -60,6 +60,13 @@ pub(super) struct Fatal {
     first_late: u64,
 }
 
+impl Fatal {
+    fn of(sight: &Sight<'_>, code: NakCode) -> Self {
+        let (frame, time) = (sight.packet.frame, sight.packet.time);
+        Self { psn: sight.psn, frame, code, time, late: 0, first_late: 0 }
+    }
+}
+
 /// What is known about the repetitions of a flow.
 #[derive(Debug, Default, Clone, Copy)]
 pub(super) struct Repeats {
@@ -232,14 +239,7 @@ impl Repeats {
     }
 
     fn note_fatal(&mut self, sight: &Sight<'_>, code: NakCode) {
-        self.fatal.get_or_insert(Fatal {
-            psn: sight.psn,
-            frame: sight.packet.frame,
-            code,
-            time: sight.packet.time,
-            late: 0,
-            first_late: 0,
-        });
+        self.fatal.get_or_insert(Fatal::of(sight, code));
     }
 
     /// At the end of the capture at `end`.
@@ -277,6 +277,16 @@ impl Repeats {
             _ => {}
         }
     }
+}
+
+/// Looks at an answer of which nobody knows the requests: a NAK that ends the queue pair is proof by itself.
+pub(super) fn check_unpaired(sight: &Sight<'_>, ledger: &mut Ledger) -> Option<Fatal> {
+    let SyndromeKind::Nak(code) = sight.packet.aeth?.syndrome.kind() else { return None };
+    if code == NakCode::PsnSequence {
+        return None;
+    }
+    tell_of_fatal(sight, &RequestsSeen::default(), code, None, ledger);
+    Some(Fatal::of(sight, code))
 }
 
 fn tell_of_fatal(

@@ -27,7 +27,7 @@ pub enum EndKind {
 /// How the requests of a flow came to their end.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub struct Explanation {
-    /// The flow of the requests.
+    /// The flow of the requests; that of the answers if the requests are not known.
     pub flow: FlowKey,
     /// In a word.
     pub kind: EndKind,
@@ -47,7 +47,8 @@ impl fmt::Display for Explanation {
 pub(super) fn explain(flows: &[FlowState], end: Timestamp) -> Vec<Explanation> {
     let explain = |state: &FlowState| {
         let flow = state.key?;
-        let (kind, frame, text) = match state.repeats.end(end)? {
+        let refusal = state.refusal.map(RequesterEnd::Fatal);
+        let (kind, frame, text) = match state.repeats.end(end).or(refusal)? {
             RequesterEnd::Fatal(fatal) => fatal_nak(&fatal),
             RequesterEnd::NotReady(not_ready) => rnr(&not_ready),
             RequesterEnd::Stuck(stuck) => silence(&stuck, state),

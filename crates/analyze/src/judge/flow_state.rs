@@ -4,7 +4,7 @@ use super::check_acknowledge::Answers;
 use super::check_congestion::CongestionSeen;
 use super::check_icrc::IcrcSeen;
 use super::check_path::{self, PathSeen};
-use super::check_retry::Repeats;
+use super::check_retry::{Fatal, Repeats};
 use super::check_sequence::SequenceSeen;
 use super::finding::Ledger;
 use super::requests::RequestsSeen;
@@ -57,6 +57,8 @@ pub(super) struct FlowState {
     pub(super) answers: Answers,
     /// What of them was sent again.
     pub(super) repeats: Repeats,
+    /// A NAK of this flow that ended a queue pair of which the requests are not known.
+    pub(super) refusal: Option<Fatal>,
 }
 
 impl FlowState {

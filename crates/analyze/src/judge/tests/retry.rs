@@ -1,8 +1,8 @@
 use std::time::Duration;
 
-use uroce_wire::{NakCode, Opcode, Reth};
+use uroce_wire::{Aeth, NakCode, Opcode, Qpn, Reth, Syndrome};
 
-use super::scene::{Scene, request};
+use super::scene::{ANSWERS, ASKS, Scene, back, request};
 use crate::Packet;
 use crate::judge::EndKind;
 
@@ -193,4 +193,50 @@ fn each_fatal_nak_is_explained_with_what_to_check() {
         assert!(explanation.text.contains(word), "{word} in {explanation}");
     }
     assert_eq!(Scene::connected().explanations(), []);
+}
+
+/// `packet` to another queue pair.
+fn to(qpn: u32, mut packet: Packet) -> Packet {
+    packet.bth.dest_qpn = Qpn::new(qpn);
+    packet
+}
+
+/// A NAK for PSN 0.
+fn nak_to(qpn: u32, code: NakCode) -> Packet {
+    let aeth = Some(Aeth { syndrome: Syndrome::nak(code), msn: 0 });
+    to(qpn, Packet { aeth, ..back(Opcode::RC_ACKNOWLEDGE, 0, 0) })
+}
+
+#[test]
+fn a_nak_that_ends_a_queue_pair_is_told_though_its_requests_are_not_known() {
+    let two_pairs = |code| {
+        let mut scene = Scene::new();
+        let reth = Some(Reth { va: 0xabc0, rkey: 0x77, length: 8 });
+        let write = Packet { reth, ..request(Opcode::RC_WRITE_ONLY, 0, 8) };
+        [0, 1].iter().for_each(|at| scene.give(to(ANSWERS + at, write), &[]));
+        [0, 1].iter().for_each(|at| scene.give(nak_to(ASKS + at, code), &[]));
+        scene
+    };
+    let findings = two_pairs(NakCode::RemoteAccess).findings();
+    let fatal = findings.iter().filter(|finding| finding.rule.name == "fatal-nak");
+    let frames: Vec<_> = fatal.map(|finding| finding.frames.clone()).collect();
+    assert_eq!(frames, [[3], [4]]);
+    let explanations = two_pairs(NakCode::RemoteAccess).explanations();
+    let kinds: Vec<_> = explanations.iter().map(|it| it.kind).collect();
+    assert_eq!(kinds, [EndKind::FatalNak; 2]);
+    two_pairs(NakCode::PsnSequence).keeps("fatal-nak");
+    assert_eq!(two_pairs(NakCode::PsnSequence).explanations(), []);
+}
+
+#[test]
+fn a_nak_that_ends_a_queue_pair_is_told_though_it_is_all_that_was_captured() {
+    let alone = || {
+        let mut scene = Scene::new();
+        scene.give(nak_to(ASKS, NakCode::InvalidRequest), &[]);
+        scene
+    };
+    let finding = alone().breaks("fatal-nak");
+    assert!(finding.text.contains("invalid request for PSN 0"), "{}", finding.text);
+    let [explanation] = &alone().explanations()[..] else { panic!("one explanation") };
+    assert_eq!((explanation.kind, explanation.frame), (EndKind::FatalNak, 1));
 }
