@@ -135,12 +135,14 @@ impl Judge {
         state.peer = sight.peer.or(state.peer);
         if state.restarts != restarts {
             state.restarts = restarts;
-            self.begin_anew(sight.flow);
+            self.begin_anew(sight.flow, false);
         }
     }
 
-    /// The requests of a flow begin anew; the other end has another path MTU, perhaps.
-    fn begin_anew(&mut self, flow: usize) {
+    /// The requests of a flow begin anew, perhaps since connection management says so; the other end
+    /// has another path MTU, perhaps.
+    fn begin_anew(&mut self, flow: usize, is_connected: bool) {
+        self.flows[flow].conclude_life(flow, self.end, is_connected, &mut self.ledger);
         self.flows[flow].begin_anew();
         if let Some(peer) = self.flows[flow].peer {
             self.flows[peer].forget_path();
@@ -152,7 +154,7 @@ impl Judge {
             let agreed = self.connections.agreed(&key);
             if let Some(&flow) = self.by_key.get(&key) {
                 self.flows[flow].agreed = agreed;
-                self.begin_anew(flow);
+                self.begin_anew(flow, true);
             }
         }
     }

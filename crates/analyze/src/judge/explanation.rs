@@ -47,11 +47,14 @@ impl fmt::Display for Explanation {
 pub(super) fn explain(flows: &[FlowState], end: Timestamp) -> Vec<Explanation> {
     let explain = |state: &FlowState| {
         let flow = state.key?;
-        let refusal = state.refusal.map(RequesterEnd::Fatal);
-        let (kind, frame, text) = match state.repeats.end(end).or(refusal)? {
+        let now = state.repeats.end(end).map(|end| (end, state.is_answered()));
+        let past = || state.past.map(|past| (past.end, past.is_answered));
+        let refusal = || state.refusal.map(|fatal| (RequesterEnd::Fatal(fatal), true));
+        let (end, is_answered) = now.or_else(past).or_else(refusal)?;
+        let (kind, frame, text) = match end {
             RequesterEnd::Fatal(fatal) => fatal_nak(&fatal),
             RequesterEnd::NotReady(not_ready) => rnr(&not_ready),
-            RequesterEnd::Stuck(stuck) => silence(&stuck, state),
+            RequesterEnd::Stuck(stuck) => silence(&stuck, is_answered),
         };
         Some(Explanation { flow, kind, frame, text })
     };
@@ -97,13 +100,13 @@ fn rnr(not_ready: &NotReady) -> (EndKind, u64, String) {
     (EndKind::RnrRetriesExceeded, not_ready.frame, text)
 }
 
-fn silence(stuck: &Stuck, state: &FlowState) -> (EndKind, u64, String) {
+fn silence(stuck: &Stuck, is_answered: bool) -> (EndKind, u64, String) {
     let (psn, copies) = (stuck.psn & 0xff_ffff, stuck.copies);
     let what = format!(
         "PSN {psn:#x} was sent {copies} times until frame {} without an answer",
         stuck.frame
     );
-    if state.is_answered() {
+    if is_answered {
         let text = format!(
             "{what}, then not again: the requester gave up (retry_cnt). The peer answered before: \
              check whether its queue pair still exists, and loss or path MTU on the way."

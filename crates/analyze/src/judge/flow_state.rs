@@ -4,7 +4,7 @@ use super::check_acknowledge::Answers;
 use super::check_congestion::CongestionSeen;
 use super::check_icrc::IcrcSeen;
 use super::check_path::{self, PathSeen};
-use super::check_retry::{Fatal, Repeats};
+use super::check_retry::{Fatal, Repeats, RequesterEnd};
 use super::check_sequence::SequenceSeen;
 use super::finding::Ledger;
 use super::requests::RequestsSeen;
@@ -59,6 +59,16 @@ pub(super) struct FlowState {
     pub(super) repeats: Repeats,
     /// A NAK of this flow that ended a queue pair of which the requests are not known.
     pub(super) refusal: Option<Fatal>,
+    /// How its requests first came to their end before the queue pair began anew.
+    pub(super) past: Option<PastEnd>,
+}
+
+/// How the requests of a flow came to their end before they began anew.
+#[derive(Debug, Clone, Copy)]
+pub(super) struct PastEnd {
+    pub(super) end: RequesterEnd,
+    /// The peer had answered some of them.
+    pub(super) is_answered: bool,
 }
 
 impl FlowState {
@@ -68,6 +78,23 @@ impl FlowState {
             Assumption::Nothing => true,
             Assumption::Complete => !self.is_incomplete,
             Assumption::CompleteInOrder => !self.is_incomplete && !self.is_disordered,
+        }
+    }
+
+    /// The queue pair begins anew at `time`: what the end of its life before shows is told now or never.
+    /// A jump of PSNs alone may be what the capture lacks: behind it silence proves nothing, and a NAK does.
+    pub(super) fn conclude_life(
+        &mut self,
+        index: usize,
+        time: Timestamp,
+        is_connected: bool,
+        ledger: &mut Ledger,
+    ) {
+        let Some(end) = self.repeats.end(time) else { return };
+        if is_connected || matches!(end, RequesterEnd::Fatal(_)) {
+            let is_answered = self.is_answered();
+            self.repeats.conclude(index, time, is_answered, ledger);
+            self.past.get_or_insert(PastEnd { end, is_answered });
         }
     }
 

@@ -2,9 +2,10 @@ use std::time::Duration;
 
 use uroce_cm::message::{Drep, Dreq, Rej, RejectedMessage, Rep, Req, Rtu};
 use uroce_cm::{CommId, Mad, RejReason};
-use uroce_wire::{Opcode, Qpn};
+use uroce_wire::{NakCode, Opcode, Psn, Qpn};
 
 use super::scene::{ANSWERS, ASKS, MTU, Scene, management};
+use crate::judge::EndKind;
 
 const CALLER: CommId = CommId(0x100);
 const CALLED: CommId = CommId(0x200);
@@ -217,4 +218,81 @@ fn copies_that_the_network_made_are_no_repetitions() {
     scene.mad(true, rep());
     scene.mad(false, rtu());
     scene.keeps("cm-repeated");
+}
+
+/// SENDs 0 to 9 are acknowledged, and SEND 10 comes to a bad end or to a good one; the queue pairs connect again after
+/// `pause`, and all is well.
+fn connected_again(ends: impl Fn(&mut Scene), pause: Duration) -> Scene {
+    let mut scene = made();
+    for psn in 0..10 {
+        scene.send(psn);
+        scene.ack(psn, psn + 1);
+    }
+    scene.send(10);
+    ends(&mut scene);
+    scene.wait(pause);
+    let (caller, called, psn) = (CommId(0x101), CommId(0x201), Psn::new(500));
+    scene.mad(false, Req { local_comm_id: caller, starting_psn: psn, ..req() });
+    let ids = Rep { local_comm_id: called, remote_comm_id: caller, ..rep() };
+    scene.mad(true, Rep { starting_psn: psn, ..ids });
+    scene.mad(false, Rtu { local_comm_id: caller, remote_comm_id: called, ..rtu() });
+    for psn in 500..510 {
+        scene.send(psn);
+        scene.ack(psn, psn - 499);
+    }
+    later(scene)
+}
+
+fn is_refused(scene: &mut Scene) {
+    scene.nak(10, NakCode::RemoteAccess);
+}
+
+fn is_not_answered(scene: &mut Scene) {
+    for _ in 0..3 {
+        scene.wait(Duration::from_millis(100));
+        scene.send(10);
+    }
+}
+
+fn is_not_taken(scene: &mut Scene) {
+    scene.rnr(10);
+}
+
+#[test]
+fn what_ended_a_queue_pair_is_told_although_it_connects_again() {
+    let kinds = |ends: fn(&mut Scene), pause| {
+        let explanations = connected_again(ends, pause).explanations();
+        explanations.iter().map(|it| it.kind).collect::<Vec<_>>()
+    };
+    let second = Duration::from_secs(1);
+    assert_eq!(kinds(is_refused, second), [EndKind::FatalNak]);
+    assert_eq!(kinds(is_not_answered, second), [EndKind::RetriesExceeded]);
+    assert_eq!(kinds(is_not_taken, second), [EndKind::RnrRetriesExceeded]);
+    connected_again(is_not_answered, second).breaks("retries-exceeded");
+    connected_again(is_not_taken, second).breaks("rnr-retries-exceeded");
+    assert_eq!(kinds(|scene| scene.ack(10, 11), second), []);
+    connected_again(|scene| scene.ack(10, 11), second).keeps_all();
+}
+
+#[test]
+fn a_requester_that_is_closed_before_it_can_have_given_up_has_not_failed() {
+    let soon = Duration::from_millis(20);
+    connected_again(is_not_answered, soon).keeps("retries-exceeded");
+    assert_eq!(connected_again(is_not_answered, soon).explanations(), []);
+    connected_again(is_not_taken, soon).keeps("rnr-retries-exceeded");
+}
+
+/// PSNs that jump may be what the capture lacks, so that silence proves nothing; a NAK does.
+#[test]
+fn psns_that_begin_anew_without_connection_management() {
+    let jumps = |ends: fn(&mut Scene)| {
+        let mut scene = Scene::connected();
+        scene.send(10);
+        ends(&mut scene);
+        scene.wait(Duration::from_secs(1));
+        (500_000..500_010).for_each(|psn| scene.send(psn));
+        scene.explanations().iter().map(|it| it.kind).collect::<Vec<_>>()
+    };
+    assert_eq!(jumps(is_refused), [EndKind::FatalNak]);
+    assert_eq!(jumps(is_not_answered), []);
 }
