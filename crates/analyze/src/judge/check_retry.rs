@@ -26,6 +26,9 @@ const MANY_RNRS: u32 = 16;
 /// Time for which packets that were on their way when a NAK ended the queue pair may still come.
 const ON_THE_WAY: Duration = Duration::from_millis(200);
 
+/// Time by which the packets of the last round, or silence, may be late.
+const LATE: Duration = Duration::from_millis(10);
+
 /// A packet that is sent again and again.
 #[derive(Debug, Clone, Copy)]
 pub(super) struct Stuck {
@@ -181,7 +184,9 @@ impl Repeats {
         }
         let gave_up = self.stuck.filter(|stuck| {
             let silence = end.since(self.last_request);
-            stuck.copies >= GIVEN_UP && silence > stuck.interval * 2 + Duration::from_millis(10)
+            // A requester that has sent for longer than it waits went on: the capture lacks the answer.
+            let went_on = self.last_request.since(stuck.time) > stuck.interval + LATE;
+            stuck.copies >= GIVEN_UP && !went_on && silence > stuck.interval * 2 + LATE
         });
         gave_up.map(RequesterEnd::Stuck)
     }

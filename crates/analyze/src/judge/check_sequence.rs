@@ -161,7 +161,8 @@ fn may_follow(before: &OpcodeInfo, info: &OpcodeInfo) -> bool {
 }
 
 fn check_window(sight: &Sight<'_>, ledger: &mut Ledger) {
-    if sight.outstanding > LARGEST_WINDOW {
+    // Without answers nothing tells what is still under way.
+    if sight.outstanding > LARGEST_WINDOW && sight.peer.is_some() {
         let text = || format!("{} PSNs outstanding", sight.outstanding);
         sight.breaks(&PSN_WINDOW, ledger, text);
     }

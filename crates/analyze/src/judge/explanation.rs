@@ -7,6 +7,7 @@ use uroce_wire::NakCode;
 use super::check_retry::{Fatal, NotReady, RequesterEnd, Stuck};
 use super::finding::words_of;
 use super::flow_state::FlowState;
+use super::rule::Assumption;
 use crate::Timestamp;
 use crate::track::FlowKey;
 
@@ -50,7 +51,9 @@ pub(super) fn explain(flows: &[FlowState], end: Timestamp) -> Vec<Explanation> {
         let now = state.repeats.end(end).map(|end| (end, state.is_answered()));
         let past = || state.past.map(|past| (past.end, past.is_answered));
         let refusal = || state.refusal.map(|fatal| (RequesterEnd::Fatal(fatal), true));
-        let (end, is_answered) = now.or_else(past).or_else(refusal)?;
+        let is_sure = |(end, _): &(RequesterEnd, bool)| is_certain(*end, state, flows);
+        let now = now.filter(is_sure);
+        let (end, is_answered) = now.or_else(|| past().filter(is_sure)).or_else(refusal)?;
         let (kind, frame, text) = match end {
             RequesterEnd::Fatal(fatal) => fatal_nak(&fatal),
             RequesterEnd::NotReady(not_ready) => rnr(&not_ready),
@@ -59,6 +62,13 @@ pub(super) fn explain(flows: &[FlowState], end: Timestamp) -> Vec<Explanation> {
         Some(Explanation { flow, kind, frame, text })
     };
     flows.iter().filter_map(explain).collect()
+}
+
+/// A NAK shows it by itself; silence does only if the capture has all packets of both flows.
+fn is_certain(end: RequesterEnd, state: &FlowState, flows: &[FlowState]) -> bool {
+    let peer = state.peer.and_then(|peer| flows.get(peer));
+    let is_complete = |flow: &FlowState| flow.allows(Assumption::Complete);
+    matches!(end, RequesterEnd::Fatal(_)) || is_complete(state) && peer.is_none_or(is_complete)
 }
 
 fn fatal_nak(fatal: &Fatal) -> (EndKind, u64, String) {
