@@ -207,7 +207,10 @@ impl Answers {
         }
         if now.psn >= last.psn {
             self.last_ack = Some(now);
-            self.check_msn(sight, aeth.msn, ledger);
+            // A READ whose response was lost is in the MSN, and is not complete.
+            if sight.reads == 0 {
+                self.check_msn(sight, aeth.msn, ledger);
+            }
         }
         false
     }

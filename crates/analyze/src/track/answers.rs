@@ -252,8 +252,8 @@ impl Requests {
     fn settle(&mut self, end: UnwrappedPsn, packet: &Packet) -> Acknowledged {
         let packets = end.since(self.una);
         if packets == 0 {
-            self.complete(packet.time, packet.frame);
-            return Acknowledged::default();
+            let messages = self.complete(packet.time, packet.frame);
+            return Acknowledged { messages, ..Acknowledged::default() };
         }
         let mut bytes = 0;
         let known = self.una.0.max(end.0.saturating_sub(self.slots.capacity() as u64));

@@ -98,6 +98,26 @@ fn the_msn_counts_messages() {
     run(&[(10, 12), (11, 12), (12, 13)]).keeps("msn-mismatch");
 }
 
+/// The responder counts a READ when it executes it, so that its MSN is ahead while the response is missing.
+#[test]
+fn the_msn_is_ahead_while_a_response_is_lost() {
+    let lost = |skipped| {
+        let mut scene = Scene::connected();
+        scene.read(10, 8);
+        (11..14).for_each(|psn| scene.send(psn));
+        (11..14).for_each(|psn| scene.ack(psn, psn + 1));
+        scene.read(10, 8);
+        scene.response(Opcode::RC_READ_RESPONSE_ONLY, 10, 8);
+        for psn in 14..17 {
+            scene.send(psn);
+            scene.ack(psn, psn + 1 + skipped);
+        }
+        scene
+    };
+    lost(0).keeps("msn-mismatch");
+    lost(1).breaks("msn-mismatch");
+}
+
 #[test]
 fn one_nak_for_a_gap_and_a_copy_of_it_by_the_network() {
     let naks = |count| {
