@@ -30,7 +30,7 @@ mod sight;
 mod tests;
 mod words;
 
-use std::collections::HashMap;
+use std::collections::{HashMap, HashSet};
 
 pub use explanation::{EndKind, Explanation};
 pub use finding::{Finding, MAX_FRAMES};
@@ -85,6 +85,7 @@ impl Judge {
         let state = &mut self.flows[sight.flow];
         state.packets += 1;
         if !state.icrc.check(&sight, &mut self.ledger) {
+            state.doubtful = state.doubtful.or_else(|| check_retry::fatal_of(&sight));
             return;
         }
         check_packet::check(&sight, &mut self.ledger);
@@ -211,12 +212,28 @@ impl Judge {
             state.is_disordered |= figures.reordered > 0 || figures.duplicates > 0;
             state.peer = flow.peer().and_then(|peer| usize::try_from(peer.0).ok());
         }
+        self.believe_refusals();
         let Self { flows, by_key, connections, ledger, end } = self;
         for (index, state) in flows.iter().enumerate() {
             let peer = state.peer.and_then(|peer| flows.get(peer));
             state.conclude(index, peer, *end, ledger);
         }
         connections.conclude(*end, |key| by_key.contains_key(key), ledger);
+    }
+
+    /// Where no ICRC from one address to another is right, the first packets are believed, too: a NAK
+    /// that ended a queue pair is often one of them.
+    fn believe_refusals(&mut self) {
+        let way = |state: &FlowState| state.key.map(|key| (key.source, key.destination));
+        let right = self.flows.iter().filter(|state| state.icrc.is_right());
+        let right: HashSet<_> = right.filter_map(way).collect();
+        for (index, state) in self.flows.iter_mut().enumerate() {
+            let is_damage = way(state).is_some_and(|way| right.contains(&way));
+            if let Some(fatal) = state.doubtful.take().filter(|_| !is_damage) {
+                fatal.record(index, &mut self.ledger);
+                state.refusal.get_or_insert(fatal);
+            }
+        }
     }
 
     /// How often the packets so far break `rule`. What only the end can show is not among it, and what turns out

@@ -17,6 +17,11 @@ pub(super) struct IcrcSeen {
 }
 
 impl IcrcSeen {
+    /// A packet showed that the sender writes right ICRCs.
+    pub(super) const fn is_right(self) -> bool {
+        self.is_right
+    }
+
     /// No packet showed right ICRCs: the sender writes none, or the capture was made before it is written.
     pub(super) const fn is_never_right(self) -> bool {
         !self.is_right && self.wrong > 2

@@ -68,6 +68,14 @@ impl Fatal {
         let (frame, time) = (sight.packet.frame, sight.packet.time);
         Self { psn: sight.psn, frame, code, time, late: 0, first_late: 0 }
     }
+
+    /// Tells of it as a finding about `flow`, which it belongs to.
+    pub(super) fn record(&self, flow: usize, ledger: &mut Ledger) {
+        ledger.record(&FATAL_NAK, Some(flow), self.frame, || {
+            let psn = self.psn & 0xff_ffff;
+            format!("frame {}: {} for PSN {psn:#x}", self.frame, self.code.name())
+        });
+    }
 }
 
 /// What is known about the repetitions of a flow.
@@ -286,12 +294,19 @@ impl Repeats {
 
 /// Looks at an answer of which nobody knows the requests: a NAK that ends the queue pair is proof by itself.
 pub(super) fn check_unpaired(sight: &Sight<'_>, ledger: &mut Ledger) -> Option<Fatal> {
-    let SyndromeKind::Nak(code) = sight.packet.aeth?.syndrome.kind() else { return None };
-    if code == NakCode::PsnSequence {
-        return None;
+    let fatal = fatal_of(sight)?;
+    tell_of_fatal(sight, &RequestsSeen::default(), fatal.code, None, ledger);
+    Some(fatal)
+}
+
+/// What a packet says if it is a NAK that ends the queue pair.
+pub(super) fn fatal_of(sight: &Sight<'_>) -> Option<Fatal> {
+    sight.answer()?;
+    match sight.packet.aeth?.syndrome.kind() {
+        SyndromeKind::Nak(NakCode::PsnSequence) => None,
+        SyndromeKind::Nak(code) => Some(Fatal::of(sight, code)),
+        _ => None,
     }
-    tell_of_fatal(sight, &RequestsSeen::default(), code, None, ledger);
-    Some(Fatal::of(sight, code))
 }
 
 fn tell_of_fatal(

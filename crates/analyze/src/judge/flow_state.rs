@@ -59,6 +59,8 @@ pub(super) struct FlowState {
     pub(super) repeats: Repeats,
     /// A NAK of this flow that ended a queue pair of which the requests are not known.
     pub(super) refusal: Option<Fatal>,
+    /// Such a NAK with a wrong ICRC, before it was known whether any is right.
+    pub(super) doubtful: Option<Fatal>,
     /// How its requests first came to their end before the queue pair began anew.
     pub(super) past: Option<PastEnd>,
 }

@@ -1,6 +1,7 @@
-use uroce_wire::{Aeth, Deth, Opcode, Qpn, Reth, Syndrome};
+use uroce_wire::{Aeth, Deth, NakCode, Opcode, Qpn, Reth, Syndrome};
 
-use super::scene::{ANSWERS, MTU, Scene, back, fetch_add, management, request};
+use super::scene::{ANSWERS, ASKS, MTU, Scene, back, fetch_add, management, request};
+use crate::judge::EndKind;
 use crate::{IcrcStatus, Packet, sample};
 
 const WRONG: IcrcStatus = IcrcStatus::Wrong { found: 1, expected: 2 };
@@ -82,6 +83,43 @@ fn an_icrc_that_is_nearly_right_by_chance_makes_the_others_no_damage() {
     scene().breaks("icrc-never-right");
     scene().keeps("icrc-wrong");
     scene().keeps("icrc-id-rewritten");
+}
+
+/// SEND 0 is refused by the first packet of its direction, and no ICRC is right so far.
+fn refused_by_the_first_packet() -> Scene {
+    let mut scene = Scene::new();
+    scene.give(Packet { icrc: WRONG, ..request(Opcode::RC_SEND_ONLY, 0, 8) }, &[]);
+    scene
+        .give(Packet { icrc: WRONG, ..answer_to(ASKS, Syndrome::nak(NakCode::RemoteAccess)) }, &[]);
+    scene
+}
+
+fn answer_to(qpn: u32, syndrome: Syndrome) -> Packet {
+    let mut packet = back(Opcode::RC_ACKNOWLEDGE, 0, 0);
+    packet.bth.dest_qpn = Qpn::new(qpn);
+    Packet { aeth: Some(Aeth { syndrome, msn: 0 }), ..packet }
+}
+
+#[test]
+fn a_nak_that_ends_a_queue_pair_is_believed_where_no_icrc_is_right() {
+    refused_by_the_first_packet().breaks("fatal-nak");
+    let [explanation] = &refused_by_the_first_packet().explanations()[..] else {
+        panic!("one explanation")
+    };
+    assert_eq!((explanation.kind, explanation.frame), (EndKind::FatalNak, 2));
+}
+
+#[test]
+fn a_nak_with_a_wrong_icrc_is_not_believed_where_others_are_right() {
+    for qpn in [ASKS, ASKS + 1] {
+        let scene = || {
+            let mut scene = refused_by_the_first_packet();
+            scene.give(answer_to(qpn, Syndrome::ack(31)), &[]);
+            scene
+        };
+        scene().keeps("fatal-nak");
+        assert_eq!(scene().explanations(), [], "a right ICRC to queue pair {qpn}");
+    }
 }
 
 #[test]
