@@ -104,14 +104,14 @@ pub(crate) struct InFlight {
     limit: u64,
     destinations: Slab<Destination>,
     by_address: HashMap<IpAddr, usize>,
-    /// Destinations with room, and with queue pairs that wait.
-    due: Vec<usize>,
+    /// Destinations with room, and with queue pairs that wait, in the order in which they are called.
+    due: VecDeque<usize>,
 }
 
 impl InFlight {
     /// Up to `limit` bytes for each destination.
     pub(crate) fn new(limit: u64) -> Self {
-        Self { limit, destinations: Slab::new(), by_address: HashMap::new(), due: Vec::new() }
+        Self { limit, destinations: Slab::new(), by_address: HashMap::new(), due: VecDeque::new() }
     }
 
     /// True if a waiting queue pair can be granted the right to send.
@@ -239,7 +239,7 @@ impl InFlight {
     /// Takes the queue pair that has waited longest at a destination with room out of its FIFO.
     /// [`grant`](Self::grant) is due for it.
     pub(crate) fn pop_waiting(&mut self) -> Option<Qpn> {
-        while let Some(id) = self.due.pop() {
+        while let Some(id) = self.due.pop_front() {
             let destination = &mut self.destinations[id];
             debug_assert!(destination.due, "a destination is in the list if it says so");
             destination.due = false;
@@ -271,8 +271,43 @@ impl InFlight {
         let due = destination.has_room(self.limit) && !destination.waiting.is_empty();
         if due && !destination.due {
             destination.due = true;
-            self.due.push(id);
+            self.due.push_back(id);
         }
         debug_assert!(self.due.len() <= self.destinations.len(), "each destination is listed once");
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn destinations_with_room_are_called_in_turn() {
+        const GRANT: u64 = 1024;
+        let mut all = InFlight::new(1 << 20);
+        let ids = [1, 2].map(|number| {
+            let waiting = (0..3).map(|at| (at, Qpn::new(10 * number + at as u32))).collect();
+            let address = IpAddr::from([10, 0, 0, number as u8]);
+            all.destinations.insert(Destination {
+                address,
+                users: 3,
+                bytes: 0,
+                granted: 0,
+                grant: GRANT,
+                waiting,
+                positions: 3,
+                due: false,
+                full: false,
+            })
+        });
+        ids.iter().for_each(|id| all.update_due(*id));
+        let mut called = Vec::new();
+        while let Some(qpn) = all.pop_waiting() {
+            let destination = Some(ids[qpn.get() as usize / 10 - 1]);
+            let mut credit = QpCredit { destination, waiting: true, ..QpCredit::default() };
+            all.grant(&mut credit);
+            called.push(qpn.get());
+        }
+        assert_eq!(called, [10, 20, 11, 21, 12, 22]);
     }
 }
