@@ -279,6 +279,8 @@ impl QueuePair {
             self.enter(from, to, cx);
         }
         self.requester.wake();
+        // A queue that has nothing begun is drained now: it may wait for its turn, and is not polled before.
+        self.settle(cx);
         Ok(())
     }
 

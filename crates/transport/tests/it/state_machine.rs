@@ -291,6 +291,19 @@ fn v90_sqd_with_nothing_in_flight_reports_at_once() {
     assert_eq!(pair.nodes[0].event(), Some(AsyncEvent::SqDrained(pair.nodes[0].qp.qpn())));
 }
 
+/// Whoever waits for room at its destination is not polled, and has nothing begun all the same.
+#[test]
+fn v90_sqd_reports_at_once_although_nobody_polls() {
+    let mut pair = Pair::rc();
+    let (va, rkey) = (pair.nodes[1].va(0), pair.nodes[1].rkey());
+    pair.nodes[0].send(&wr(1, SendOp::Write { va, rkey })).unwrap();
+    let attr = QpAttr { state: S::Sqd, en_sqd_async_notify: true, ..QpAttr::default() };
+    pair.nodes[0].modify(&attr, M::STATE | M::EN_SQD_ASYNC_NOTIFY).unwrap();
+    assert_eq!(pair.nodes[0].event(), Some(AsyncEvent::SqDrained(pair.nodes[0].qp.qpn())));
+    pair.run();
+    assert_eq!(pair.nodes[0].event(), None, "once");
+}
+
 #[test]
 fn r91_the_source_port_that_the_datapath_gave_survives_a_reset() {
     for qp_type in TYPES {
