@@ -92,7 +92,14 @@ impl Requests {
     /// True if `packet` is from another life of the queue pair.
     pub(super) fn is_restart(&self, packet: &Packet) -> bool {
         let psn = self.next.nearest(packet.bth.psn);
-        self.is_started && (psn.since(self.next) >= RESTART || self.next.since(psn) >= RESTART)
+        self.is_started && (psn.since(self.next) >= RESTART || self.oldest().since(psn) >= RESTART)
+    }
+
+    /// The oldest PSN that the requester may go back to. A READ that is not answered may lie far back,
+    /// since it takes as many PSNs as its answer.
+    fn oldest(&self) -> UnwrappedPsn {
+        let open = self.messages.front().filter(|_| self.messages.reads > 0);
+        open.map_or(self.next, |message| message.first_psn.min(self.next))
     }
 
     /// What is under way.

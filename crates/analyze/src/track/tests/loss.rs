@@ -4,7 +4,7 @@ use std::time::Duration;
 
 use uroce_wire::NakCode;
 
-use crate::track::testkit::{A, B, Wire};
+use crate::track::testkit::{A, B, MTU, Wire};
 use crate::track::{CapturePoint, FlowId, RetransmissionCause, TrackerConfig};
 
 #[test]
@@ -103,4 +103,28 @@ fn flows_and_messages_beyond_the_limits_are_counted() {
     let summary = wire.tracker.finish();
     assert_eq!((summary.untracked_packets, summary.crowded_messages), (1, 3));
     assert_eq!(wire.figures(FlowId(0)).messages, 5);
+}
+
+/// READs move the next PSN by all that they ask for.
+#[test]
+fn going_back_over_a_long_read_is_no_new_life() {
+    const PSNS: u32 = 80_000;
+    let begin = || {
+        let mut wire = Wire::new();
+        wire.send(A, B, 9);
+        wire.ack(B, A, 9);
+        wire.read(A, B, 10, PSNS * MTU);
+        wire
+    };
+    let again = |mut wire: Wire, psn| {
+        wire.wait(Duration::from_millis(100));
+        let is_again = wire.read(A, B, psn, PSNS * MTU).retransmission.is_some();
+        (is_again, wire.figures(FlowId(0)).restarts)
+    };
+    assert_eq!(again(begin(), 10), (true, 0));
+    let mut answered = begin();
+    answered.send(A, B, 10 + PSNS);
+    answered.ack(B, A, 10 + PSNS);
+    assert_eq!(again(answered, 10), (true, 0), "what was acknowledged behind it changes nothing");
+    assert_eq!(again(begin(), 0xf0_0000), (false, 1), "but what was never sent does");
 }
