@@ -8,7 +8,7 @@ use super::annotation::{Acknowledged, Gap, RnrWait, Role};
 use super::cause::Refusal;
 use super::figures::Figures;
 use super::message::Outcome;
-use super::requests::Requests;
+use super::requests::{RESTART, Requests};
 use super::slots::Slot;
 use super::{FlowId, UnwrappedPsn};
 use crate::{Packet, Timestamp};
@@ -83,6 +83,10 @@ impl Requests {
             return None;
         }
         let psn = self.una.nearest(packet.bth.psn);
+        // It answers what was sent before the capture began, or is of another queue pair.
+        if psn.plus(1) < self.first && self.first.since(psn) < RESTART {
+            return None;
+        }
         if role == Role::Response {
             return Some(self.messages.find_for_response(psn, &packet.opcode_info).is_some());
         }

@@ -16,11 +16,13 @@ use super::slots::{Slot, Slots};
 use crate::{Packet, Timestamp};
 
 /// A jump of so many PSNs is no gap: the queue pair has begun anew.
-const RESTART: u64 = 1 << 16;
+pub(super) const RESTART: u64 = 1 << 16;
 /// State of the requests in one flow.
 #[derive(Debug, Default)]
 pub(super) struct Requests {
     is_started: bool,
+    /// The first PSN that was seen or is known.
+    pub(super) first: UnwrappedPsn,
     /// One past the last PSN that was sent.
     pub(super) next: UnwrappedPsn,
     /// The oldest PSN that is not acknowledged. Beyond `next` if answers were captured before
@@ -63,7 +65,7 @@ impl Requests {
     /// The first PSN, where it is known before the first request.
     pub(super) fn start(&mut self, psn: UnwrappedPsn) {
         self.is_started = true;
-        (self.next, self.una, self.answered) = (psn, psn, psn);
+        (self.first, self.next, self.una, self.answered) = (psn, psn, psn, psn);
         self.slots.clear();
         self.causes = Causes::default();
         self.holes = Holes::default();

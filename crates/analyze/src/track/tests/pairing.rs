@@ -51,6 +51,23 @@ fn queue_pairs_that_begin_with_one_psn_stay_undecided_until_they_differ() {
 }
 
 #[test]
+fn answers_to_what_was_sent_before_the_capture_contradict_nothing() {
+    let mut wire = Wire::new();
+    wire.sends(A, B, 1000..1010);
+    for psn in 990..999 {
+        assert_eq!(wire.ack(B, A, psn).peer, None);
+    }
+    assert_eq!(wire.ack(B, A, 1000).peer, Some(FlowId(0)));
+    let far_away = {
+        let mut wire = Wire::new();
+        wire.send(A, B, 1_000_000);
+        wire.ack(B, A, 990);
+        wire.ack(B, A, 1_000_000).peer
+    };
+    assert_eq!(far_away, None, "that is of another queue pair");
+}
+
+#[test]
 fn flows_without_answers_are_paired_at_the_end_if_there_is_no_choice() {
     let mut wire = Wire::new();
     wire.data(A, B, Opcode::UC_SEND_ONLY, 0, 10);
