@@ -14,7 +14,7 @@ use super::{
     REPORT_VERSION, Report, Verdict,
 };
 use crate::judge::{Explanation, Finding, Judge};
-use crate::track::{Annotation, Flow, FlowId, Role, Tracker, TrackerConfig};
+use crate::track::{Annotation, Conversation, Flow, FlowId, Role, Tracker, TrackerConfig};
 use crate::{Dissector, DissectorConfig, Filter, Frame, FrameKind, Packet};
 
 /// Most closed connections that are remembered.
@@ -156,8 +156,9 @@ impl Analysis {
         flows.dedup_by_key(|flow| flow.id());
         // The flow with requests comes first; with both or none of them, the one that was seen first.
         flows.sort_by_key(|flow| flow.figures().requests == 0);
-        let pairing =
-            self.tracker.conversations().iter().find(|pair| pair.flows.contains(&first.id()));
+        let ids: Vec<_> = flows.iter().map(|flow| flow.id()).collect();
+        let is_it = |pair: &&Conversation| pair.flows.iter().all(|id| ids.contains(id));
+        let pairing = self.tracker.conversations().iter().find(is_it);
         let failure = failure(&flows, explanations);
         let service = flows.iter().find_map(|flow| flow.service());
         ConversationRow {

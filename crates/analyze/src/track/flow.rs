@@ -171,6 +171,11 @@ impl Flow {
         self.source_qpn = self.source_qpn.or(qpn);
     }
 
+    /// The queue pair of its sender has another connection.
+    pub(super) fn forget_peer(&mut self) {
+        (self.peer, self.conversation) = (None, None);
+    }
+
     pub(super) fn set_source_qpn(&mut self, qpn: Qpn) {
         self.source_qpn = Some(qpn);
     }

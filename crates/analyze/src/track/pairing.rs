@@ -6,8 +6,6 @@
 
 use super::FlowId;
 
-/// Flows that may be the other direction, remembered at a time.
-const MAX_CANDIDATES: usize = 8;
 /// How much more an impossible answer counts than a possible one.
 const CONTRADICTION: i32 = 8;
 /// A candidate that leads by so much is the other direction.
@@ -65,33 +63,30 @@ impl Conversation {
 /// What the answers in a flow say about which flow they answer, while that is not decided.
 #[derive(Debug, Default)]
 pub(super) struct Claims {
-    candidates: [Option<(FlowId, i32)>; MAX_CANDIDATES],
-    /// Flows that were not considered for want of room.
-    pub(super) is_cut: bool,
+    /// At most as many as the table of flows compares with an answer.
+    candidates: Vec<(FlowId, i32)>,
 }
 
 impl Claims {
+    /// Forgets flows that have found their peer, so that there is room for others.
+    pub(super) fn keep(&mut self, is_free: impl Fn(FlowId) -> bool) {
+        self.candidates.retain(|(flow, _)| is_free(*flow));
+    }
+
     /// Notes whether an answer fits the requests of `flow`.
     pub(super) fn note(&mut self, flow: FlowId, fits: bool) {
-        let is_it = |place: &&mut Option<(FlowId, i32)>| {
-            place.is_none_or(|(candidate, _)| candidate == flow)
-        };
         let change = if fits { 1 } else { -CONTRADICTION };
-        match self.candidates.iter_mut().find(is_it) {
-            Some(place) => {
-                let score = place.map_or(0, |(_, score)| score);
-                *place = Some((flow, score.saturating_add(change)));
-            }
-            None => self.is_cut = true,
+        match self.candidates.iter_mut().find(|(candidate, _)| *candidate == flow) {
+            Some((_, score)) => *score = score.saturating_add(change),
+            None => self.candidates.push((flow, change)),
         }
     }
 
-    /// The flow that the answers belong to, if one of those that are free leads.
-    pub(super) fn winner(&self, is_free: impl Fn(FlowId) -> bool) -> Option<FlowId> {
+    /// The flow that the answers belong to, if one leads.
+    pub(super) fn winner(&self) -> Option<FlowId> {
         let mut best: Option<(FlowId, i32)> = None;
         let mut second = -CONTRADICTION;
-        let free = self.candidates.iter().flatten().filter(|(flow, _)| is_free(*flow));
-        for (flow, score) in free.copied() {
+        for (flow, score) in self.candidates.iter().copied() {
             match best {
                 Some((_, leading)) if leading >= score => second = second.max(score),
                 _ => {
@@ -112,7 +107,7 @@ mod tests {
     fn one_answer_decides_where_nothing_else_fits() {
         let mut claims = Claims::default();
         claims.note(FlowId(3), true);
-        assert_eq!(claims.winner(|_| true), Some(FlowId(3)));
+        assert_eq!(claims.winner(), Some(FlowId(3)));
     }
 
     #[test]
@@ -121,18 +116,20 @@ mod tests {
         for _ in 0..10 {
             claims.note(FlowId(1), true);
             claims.note(FlowId(2), true);
-            assert_eq!(claims.winner(|_| true), None);
+            assert_eq!(claims.winner(), None);
         }
         claims.note(FlowId(1), false);
         claims.note(FlowId(2), true);
-        assert_eq!(claims.winner(|_| true), Some(FlowId(2)));
+        assert_eq!(claims.winner(), Some(FlowId(2)));
     }
 
     #[test]
     fn answers_that_fit_nowhere_decide_nothing() {
         let mut claims = Claims::default();
         (0..20).for_each(|flow| claims.note(FlowId(flow), false));
-        assert_eq!(claims.winner(|_| true), None);
-        assert!(claims.is_cut);
+        assert_eq!(claims.winner(), None);
+        claims.keep(|flow| flow == FlowId(7));
+        claims.note(FlowId(8), true);
+        assert_eq!(claims.winner(), Some(FlowId(8)), "of those that are free");
     }
 }

@@ -24,19 +24,23 @@ impl Tracker {
             return Some(peer);
         }
         let (key, service) = (*self.flows.get(id)?.key(), self.flows.get(id)?.service());
-        let (candidates, count) = self.flows.unpaired_against(&key);
+        // Of those that an answer was not compared with, each may be the one that is meant.
+        let (candidates, count) = self.flows.unpaired_against(&key)?;
+        let mut claims = std::mem::take(&mut self.flows.get_mut(id)?.claims);
+        claims.keep(|other| self.flows.get(other).is_some_and(|flow| flow.peer.is_none()));
         for candidate in candidates.into_iter().take(count) {
             let fits = self
                 .flows
                 .get_mut(candidate)
                 .filter(|other| other.service() == service)
                 .and_then(|other| other.requests.fits(packet, role));
-            if let (Some(fits), Some(flow)) = (fits, self.flows.get_mut(id)) {
-                flow.claims.note(candidate, fits);
+            if let Some(fits) = fits {
+                claims.note(candidate, fits);
             }
         }
-        let is_free = |other| self.flows.get(other).is_some_and(|flow| flow.peer.is_none());
-        let winner = self.flows.get(id)?.claims.winner(is_free)?;
+        let winner = claims.winner();
+        self.flows.get_mut(id)?.claims = claims;
+        let winner = winner?;
         self.pair(id, winner, Pairing::AcknowledgedPsn);
         self.flows.get(id)?.peer
     }
@@ -114,7 +118,7 @@ impl Tracker {
     /// The only unpaired flow in the other direction.
     fn only_choice(&self, id: FlowId) -> Option<FlowId> {
         let flow = self.flows.get(id).filter(|flow| flow.peer.is_none() && is_connected(flow))?;
-        let (candidates, count) = self.flows.unpaired_against(flow.key());
+        let (candidates, count) = self.flows.unpaired_against(flow.key())?;
         let fits = |other: &&FlowId| {
             self.flows.get(**other).is_some_and(|other| other.service() == flow.service())
         };

@@ -77,13 +77,16 @@ impl Flows {
         Some(id)
     }
 
-    /// Flows without a peer that may be the other direction of `key`.
-    pub(super) fn unpaired_against(&self, key: &FlowKey) -> ([FlowId; MAX_UNPAIRED], usize) {
+    /// Flows without a peer that may be the other direction of `key`, and how many they are; `None` if
+    /// there are too many to compare an answer with all of them.
+    pub(super) fn unpaired_against(
+        &self,
+        key: &FlowKey,
+    ) -> Option<([FlowId; MAX_UNPAIRED], usize)> {
         let mut found = [FlowId::UNTRACKED; MAX_UNPAIRED];
         let all = self.unpaired.get(&(key.destination, key.source)).map_or(&[][..], Vec::as_slice);
-        let count = all.len().min(MAX_UNPAIRED);
-        found.iter_mut().zip(all).for_each(|(place, id)| *place = *id);
-        (found, count)
+        found.get_mut(..all.len())?.copy_from_slice(all);
+        Some((found, all.len()))
     }
 
     /// A packet from `source` to `destination` had a right ICRC.

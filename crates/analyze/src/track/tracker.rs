@@ -269,6 +269,10 @@ impl Tracker {
 
     /// Two flows are one conversation.
     pub(super) fn pair(&mut self, one: FlowId, other: FlowId, paired_by: Pairing) {
+        if paired_by == Pairing::ConnectionManagement && self.peer_of(one) != Some(other) {
+            // The connections that they had before are over.
+            [one, other].into_iter().for_each(|id| self.part(id));
+        }
         let is_free = |id| self.flows.get(id).is_some_and(|flow| flow.peer.is_none());
         if !is_free(one) || (!is_free(other) && one != other) {
             return;
@@ -282,6 +286,19 @@ impl Tracker {
                 flow.set_peer(peer, number, qpn);
             }
             self.flows.note_paired(id);
+        }
+    }
+
+    fn peer_of(&self, id: FlowId) -> Option<FlowId> {
+        self.flows.get(id).and_then(Flow::peer)
+    }
+
+    /// `id` and its peer are no conversation any more.
+    fn part(&mut self, id: FlowId) {
+        for id in [self.peer_of(id), Some(id)].into_iter().flatten() {
+            if let Some(flow) = self.flows.get_mut(id) {
+                flow.forget_peer();
+            }
         }
     }
 

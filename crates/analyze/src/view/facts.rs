@@ -6,7 +6,7 @@ use uroce_wire::Service;
 
 use super::input::{Facts, ViewConversation, ViewEnd, ViewFinding};
 use crate::judge::{Finding, Judge, Severity};
-use crate::track::{Annotation, Flow, Role, Tracker};
+use crate::track::{Annotation, Conversation, Flow, Role, Tracker};
 
 impl Facts<'static> {
     /// The facts in `annotation`.
@@ -68,11 +68,16 @@ fn finding(from: Finding) -> ViewFinding {
 
 /// The conversations that `tracker` found, and those of one direction only.
 pub(super) fn conversations(tracker: &Tracker) -> Vec<ViewConversation> {
-    let pairs = tracker.conversations().iter().filter_map(|pair| {
+    // Connection management may have given a flow another peer since.
+    let is_current = |pair: &&Conversation| {
+        tracker.flow(pair.flows[0]).and_then(Flow::peer) == Some(pair.flows[1])
+    };
+    let current = || tracker.conversations().iter().filter(is_current);
+    let pairs = current().filter_map(|pair| {
         let [first, second] = pair.flows.map(|id| tracker.flow(id));
         Some(conversation(first?, second, pair.paired_by.name()))
     });
-    let paired: HashSet<_> = tracker.conversations().iter().flat_map(|pair| pair.flows).collect();
+    let paired: HashSet<_> = current().flat_map(|pair| pair.flows).collect();
     let alone = tracker.flows().iter().filter(|flow| !paired.contains(&flow.id()));
     pairs.chain(alone.map(|flow| conversation(flow, None, ""))).collect()
 }

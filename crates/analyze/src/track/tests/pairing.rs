@@ -67,6 +67,47 @@ fn answers_to_what_was_sent_before_the_capture_contradict_nothing() {
     assert_eq!(far_away, None, "that is of another queue pair");
 }
 
+/// `pairs` queue pairs send; then each of them is answered, the last one first. Which flow each answer was taken for, where that is known.
+fn many(pairs: u32, first_psn: impl Fn(u32) -> u32) -> Vec<Option<u32>> {
+    let end = |end: End, pair| End { qpn: 0x1000 + pair, ..end };
+    let mut wire = Wire::new();
+    for pair in 0..pairs {
+        wire.sends(end(A, pair), end(B, pair), first_psn(pair)..first_psn(pair) + 3);
+    }
+    let answers =
+        (0..pairs).rev().map(|pair| wire.ack(end(B, pair), end(A, pair), first_psn(pair) + 2));
+    answers.map(|answer| answer.peer.map(|peer| peer.0)).collect()
+}
+
+#[test]
+fn many_queue_pairs_between_two_hosts_are_told_apart() {
+    let found = many(40, |pair| 1000 + pair * 100_000);
+    assert_eq!(found, (0..40).rev().map(Some).collect::<Vec<_>>());
+}
+
+#[test]
+fn what_cannot_be_compared_with_all_is_paired_with_none() {
+    let found = many(100, |pair| 1000 + pair % 99 * 100_000);
+    assert!(found.iter().all(Option::is_none), "{found:?}");
+}
+
+#[test]
+fn a_queue_pair_that_connects_to_another_one_leaves_the_one_before() {
+    let next = End { qpn: 0x33, ..B };
+    let mut wire = Wire::new();
+    connect(&mut wire);
+    let before = wire.send(A, B, 300).flow;
+    assert_eq!(wire.ack(B, A, 300).peer, Some(before));
+    let (a, b) = (End { qpn: 1, ..A }, End { qpn: 1, ..B });
+    wire.datagram(a, b, 0, &req(A.qpn, 900));
+    wire.datagram(b, a, 0, &rep(A.qpn, next.qpn, 500));
+    let now = wire.send(A, next, 500).flow;
+    let ack = wire.ack(next, A, 500);
+    assert_eq!((ack.peer, ack.is_unsolicited), (Some(now), false));
+    assert_eq!(wire.tracker.flow(before).unwrap().peer(), None);
+    assert_eq!(wire.tracker.flow(now).unwrap().peer(), Some(ack.flow));
+}
+
 #[test]
 fn flows_without_answers_are_paired_at_the_end_if_there_is_no_choice() {
     let mut wire = Wire::new();
