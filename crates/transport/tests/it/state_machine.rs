@@ -1,5 +1,6 @@
 //! R85, R86, R91, R92, R93, B32, B47: states, attributes, and changing them under traffic.
 
+use uroce_memory::{Access, MwType, Rkey};
 use uroce_transport::*;
 use uroce_wire::{DropReason, Mtu, Opcode};
 
@@ -302,6 +303,33 @@ fn v90_sqd_reports_at_once_although_nobody_polls() {
     assert_eq!(pair.nodes[0].event(), Some(AsyncEvent::SqDrained(pair.nodes[0].qp.qpn())));
     pair.run();
     assert_eq!(pair.nodes[0].event(), None, "once");
+}
+
+/// A WRITE and a READ are executed, and nobody hears of it before a timeout. A duplicate of the WRITE draws no ACK (R57), so the READ
+/// has to be asked for again, behind a local operation that is done.
+#[test]
+fn v90_sqd_asks_again_behind_a_local_operation_that_is_done() {
+    let mut pair = Pair::rc();
+    let pd = pair.nodes[0].pd;
+    let mw = pair.nodes[0].mem.alloc_mw(pd, MwType::Type2B).unwrap();
+    let (new_rkey, access) = (Rkey(mw.rkey.0 ^ 1), Access::REMOTE_READ);
+    let (mr, here) = (pair.nodes[0].mr.lkey, pair.nodes[0].va(0));
+    let bind = SendOp::BindMw { mw: mw.id, new_rkey, mr, va: here, length: 64, access };
+    let (va, rkey) = (pair.nodes[1].va(0), pair.nodes[1].rkey());
+    let place = [pair.nodes[0].sge(64, 8)];
+    pair.nodes[0].send(&wr_sges(1, SendOp::Write { va, rkey }, &place)).unwrap();
+    pair.nodes[0].send(&wr(2, bind)).unwrap();
+    pair.nodes[0].send(&wr_sges(3, SendOp::Read { va, rkey }, &place)).unwrap();
+    pair.filter(|seen| if seen.from == 1 { Fate::Drop } else { Fate::Deliver });
+    pair.run_for(20_000);
+    pair.nodes[0].enter_state(S::Sqd).unwrap();
+    while pair.nodes[0].counters.ack_timeout == 0 {
+        assert!(pair.step(), "a timeout comes");
+    }
+    pair.no_filter();
+    pair.run();
+    let ids: Vec<_> = pair.nodes[0].sends().iter().map(|wc| (wc.wr_id, wc.status)).collect();
+    assert_eq!(ids, [1, 2, 3].map(|id| (id, WcStatus::Success)));
 }
 
 #[test]

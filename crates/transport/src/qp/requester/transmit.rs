@@ -44,7 +44,8 @@ impl Requester {
             }
             let index = self.send_queue.cursor();
             let wqe = self.send_queue.get(index)?;
-            if !wqe.numbered && config.state == QpState::Sqd {
+            // What is done stands between requests that were begun.
+            if !wqe.numbered && !wqe.done && config.state == QpState::Sqd {
                 return None;
             }
             if wqe.op.is_local() {
