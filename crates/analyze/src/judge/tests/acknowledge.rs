@@ -15,6 +15,16 @@ fn an_acknowledgement_of_what_was_not_sent() {
     assert_eq!(finding.flow.map(|flow| flow.destination_qpn.get()), Some(ASKS));
 }
 
+/// The capture may lack the last request.
+#[test]
+fn an_acknowledgement_at_the_end_of_what_was_not_seen() {
+    let mut scene = Scene::connected();
+    scene.ack(10, 11);
+    scene.wait(Duration::from_secs(1));
+    scene.give(super::scene::management(false), &[]);
+    scene.keeps("ack-of-unsent");
+}
+
 #[test]
 fn an_acknowledgement_that_was_captured_a_moment_too_early() {
     let mut scene = Scene::connected();
