@@ -41,6 +41,7 @@ mod testkit;
 #[cfg(test)]
 mod tests;
 mod tracker;
+mod unanswered;
 
 pub use annotation::{Acknowledged, Annotation, Gap, Outstanding, Retransmission, RnrWait, Role};
 pub use config::TrackerConfig;

@@ -1,5 +1,7 @@
 //! How messages end.
 
+use std::time::Duration;
+
 use super::message::{Message, Outcome};
 use super::requests::Requests;
 use super::{FlowId, UnwrappedPsn};
@@ -7,6 +9,8 @@ use crate::Timestamp;
 
 /// A READ that is this far behind the newest answer waits for nothing: the capture lacks responses.
 const FORGOTTEN: u64 = 1024;
+/// A requester that misses a response asks for it again within this time.
+const UNASKED: Duration = Duration::from_secs(10);
 
 impl Requests {
     /// Finishes all messages that are complete. How many there were.
@@ -16,6 +20,9 @@ impl Requests {
             if let Some(outcome) = outcome
                 && let Some(message) = self.messages.finish(index)
             {
+                if outcome == Outcome::Unknown {
+                    self.unanswered.add(&message);
+                }
                 self.hand_out(message.close(FlowId::UNTRACKED, time, frame, outcome));
                 finished += 1;
             }
@@ -53,6 +60,18 @@ impl Requests {
         Some(is_over.then_some(outcome))
     }
 
+    /// The capture has ended at `end`. READs whose responses are missing behind later answers were answered, too, if
+    /// they were not sent again for so long.
+    pub(super) fn note_unanswered(&mut self, end: Timestamp) {
+        if end.since(self.skipped_at) <= UNASKED {
+            return;
+        }
+        for message in self.messages.open().filter(|message| end.since(message.last_time) > UNASKED)
+        {
+            self.unanswered.add_overtaken(message, self.answered);
+        }
+    }
+
     /// Finishes everything that is under way with `outcome`.
     pub(super) fn flush(&mut self, time: Timestamp, outcome: Outcome) {
         while let Some(message) = self.messages.pop() {
@@ -66,6 +85,7 @@ impl Requests {
     /// Too many messages are under way: the oldest one is handed out as it is.
     pub(super) fn close_oldest(&mut self, time: Timestamp) {
         if let Some(message) = self.messages.pop().filter(|message| !message.is_done) {
+            self.unanswered.add_overtaken(&message, self.answered);
             self.hand_out(message.close(FlowId::UNTRACKED, time, 0, Outcome::Unknown));
         }
     }

@@ -236,6 +236,8 @@ impl Flow {
             figures.move_repeated(from, to, moved);
         }
         requests.close_holes(None, figures);
+        requests.note_unanswered(end);
+        figures.lost_by_capture += requests.unanswered.missing();
         requests.flush(end, Outcome::Unknown);
     }
 

@@ -27,6 +27,11 @@ impl OpenMessages {
         self.queue.front()
     }
 
+    /// Those that are not finished, the oldest first.
+    pub(super) fn open(&self) -> impl Iterator<Item = &OpenMessage> {
+        self.queue.iter().filter(|message| !message.is_done)
+    }
+
     /// Takes the oldest one out.
     pub(super) fn pop(&mut self) -> Option<OpenMessage> {
         let message = self.queue.pop_front()?;

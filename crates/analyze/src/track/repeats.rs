@@ -124,6 +124,7 @@ impl Requests {
         figures: &mut Figures,
     ) -> RequestVerdict {
         let psn = verdict.psn;
+        self.unanswered.note_repeated(psn);
         let judged = self.causes.judge(&Repeat {
             psn,
             span: self.span(packet, verb),

@@ -13,6 +13,7 @@ use super::holes::{Closed, Holes};
 use super::message::{Message, Outcome, Verb};
 use super::open_messages::OpenMessages;
 use super::slots::{Slot, Slots};
+use super::unanswered::Unanswered;
 use crate::{Packet, Timestamp};
 
 /// A jump of so many PSNs is no gap: the queue pair has begun anew.
@@ -34,6 +35,7 @@ pub(super) struct Requests {
     pub(super) skipped_at: Timestamp,
     pub(super) slots: Slots,
     pub(super) messages: OpenMessages,
+    pub(super) unanswered: Unanswered,
     pub(super) causes: Causes,
     pub(super) holes: Holes,
     /// Payload of SENDs and WRITEs under way, and what READs still have to bring.
@@ -83,6 +85,7 @@ impl Requests {
     pub(super) fn forget(&mut self) {
         self.flush(Timestamp::default(), Outcome::Unknown);
         self.done.clear();
+        self.unanswered = Unanswered::default();
         self.is_started = false;
     }
 

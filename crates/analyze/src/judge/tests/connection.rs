@@ -211,6 +211,42 @@ fn more_reads_than_agreed() {
     reads(2).keeps("read-depth");
 }
 
+/// READs one after the other, though two may be outstanding. The capture lacks the response to the first one, or the
+/// network has lost it, and the requester asks again.
+#[test]
+fn a_response_that_the_capture_lacks_is_no_read_too_many() {
+    let reads = |is_sent_again, last: u32| {
+        let mut scene = made();
+        scene.send(0);
+        scene.ack(0, 1);
+        for psn in 1..4 {
+            scene.read(psn, 8);
+            if psn == 2 {
+                scene.response(Opcode::RC_READ_RESPONSE_ONLY, psn, 8);
+            }
+        }
+        scene.read(4, 8);
+        scene.response(Opcode::RC_READ_RESPONSE_ONLY, 3, 8);
+        scene.response(Opcode::RC_READ_RESPONSE_ONLY, 4, 8);
+        if is_sent_again {
+            scene.wait(Duration::from_millis(100));
+            scene.read(1, 8);
+            scene.response(Opcode::RC_READ_RESPONSE_ONLY, 1, 8);
+        }
+        for psn in 5..last {
+            scene.send(psn);
+            scene.ack(psn, psn + 1);
+        }
+        later(scene)
+    };
+    for last in [5, 3000] {
+        reads(false, last).keeps("read-depth");
+        reads(false, last).breaks("capture-incomplete");
+        reads(true, last).breaks("read-depth");
+        reads(true, last).keeps("capture-incomplete");
+    }
+}
+
 #[test]
 fn copies_that_the_network_made_are_no_repetitions() {
     let mut scene = Scene::new();
