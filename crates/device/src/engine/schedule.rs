@@ -122,7 +122,8 @@ impl Schedule {
     #[inline]
     pub(super) fn next_sender(&mut self, qps: &mut QpTable) -> Option<Qpn> {
         if self.senders.round_is_empty() {
-            for _ in self.senders.waiting()..ROUND {
+            // One at least: who waits for room is not to wait for a pause of all others, too.
+            for _ in 0..ROUND.saturating_sub(self.senders.waiting()).max(1) {
                 if !self.grant(qps) {
                     break;
                 }
