@@ -78,14 +78,9 @@ impl<S: Endpoint> Socket<S> {
     pub fn wait<T>(
         &self,
         deadline: Deadline,
-        mut ready: impl FnMut(&mut S) -> Option<Result<T, Errno>>,
+        ready: impl FnMut(&mut S) -> Option<Result<T, Errno>>,
     ) -> Result<T, Errno> {
-        loop {
-            match self.wait_until(&deadline, &mut ready) {
-                Err(Errno(libc::EINTR)) if all_handlers_restart() => {}
-                other => return other,
-            }
-        }
+        self.wait_again(&deadline, all_handlers_restart, ready)
     }
 
     /// The same for what no signal may cut short: it goes on with what is left of the time.
@@ -95,11 +90,21 @@ impl<S: Endpoint> Socket<S> {
     pub fn wait_through_signals<T>(
         &self,
         deadline: Deadline,
+        ready: impl FnMut(&mut S) -> Option<Result<T, Errno>>,
+    ) -> Result<T, Errno> {
+        self.wait_again(&deadline, || true, ready)
+    }
+
+    /// Goes on after a signal if `goes_on` says so then.
+    fn wait_again<T>(
+        &self,
+        deadline: &Deadline,
+        goes_on: impl Fn() -> bool,
         mut ready: impl FnMut(&mut S) -> Option<Result<T, Errno>>,
     ) -> Result<T, Errno> {
         loop {
-            match self.wait_until(&deadline, &mut ready) {
-                Err(Errno(libc::EINTR)) => {}
+            match self.wait_until(deadline, &mut ready) {
+                Err(Errno(libc::EINTR)) if goes_on() => {}
                 other => return other,
             }
         }
