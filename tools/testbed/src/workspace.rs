@@ -6,8 +6,8 @@ use std::os::unix::fs::PermissionsExt;
 use std::path::{Path, PathBuf};
 use std::process::Command;
 
-use crate::error::{Context, Result};
-use crate::process::{command, run};
+use crate::error::{Context, Error, Result};
+use crate::process::{command, run, stdout_of};
 
 /// The top folder of the repository, also when cargo runs this program from somewhere else.
 pub fn root() -> PathBuf {
@@ -25,6 +25,16 @@ pub fn target_folder() -> PathBuf {
 /// Where cargo puts the programs of [`cargo_build`].
 pub fn build_folder() -> PathBuf {
     target_folder().join(PROFILE)
+}
+
+/// The target triple of this machine, as rustc names it.
+///
+/// # Errors
+/// rustc does not run, or does not tell.
+pub fn host() -> Result<String> {
+    let version = stdout_of(&mut command(["rustc", "-vV"]))?;
+    let host = version.lines().find_map(|line| line.strip_prefix("host: "));
+    host.map(str::to_owned).ok_or_else(|| Error::new("rustc does not tell its host"))
 }
 
 /// The build profile of everything that this program builds, itself included: one compilation for all steps.

@@ -67,14 +67,12 @@ pub fn run(words: impl Iterator<Item = OsString>) -> Result<()> {
 }
 
 fn test(sanitizer: &str, packages: &[String]) -> Result<Command> {
-    let version = process::stdout_of(&mut process::command(["rustc", "-vV"]))?;
-    let host = version.lines().find_map(|line| line.strip_prefix("host: "));
-    let host = host.ok_or_else(|| Error::new("rustc does not tell its host"))?;
+    let host = workspace::host()?;
     let folder = workspace::target_folder().join(format!("{sanitizer}-sanitizer"));
     let mut test = process::command(["rustup", "run", "nightly", "cargo", "test", "-Zbuild-std"]);
     test.args(["--profile", workspace::PROFILE, "--locked", "--no-fail-fast"]);
     test.args(["--lib", "--tests"]);
-    test.args(["--target", host]).arg("--target-dir").arg(folder);
+    test.args(["--target", &host]).arg("--target-dir").arg(folder);
     match packages {
         [] => test.args(PACKAGES.iter().flat_map(|package| ["--package", package])),
         _ => test.args(packages.iter().flat_map(|package| ["--package", package.as_str()])),

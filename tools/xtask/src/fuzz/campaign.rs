@@ -82,9 +82,7 @@ fn start(target: &str) -> Result<FuzzProcess> {
 
 /// cargo-fuzz builds for a target triple, which is part of the path.
 fn program(target: &str) -> Result<PathBuf> {
-    let version = process::stdout_of(&mut process::command(["rustc", "-vV"]))?;
-    let host = version.lines().find_map(|line| line.strip_prefix("host: ")).unwrap_or_default();
-    Ok(folder().join("build").join(host).join("release").join(target))
+    Ok(folder().join("build").join(workspace::host()?).join("release").join(target))
 }
 
 impl FuzzProcess {
