@@ -151,8 +151,8 @@ pub fn bar(columns: usize, (done, all): (u64, u64), what: &str, elapsed: Duratio
     format!("{}{}{behind}", "█".repeat(full), "░".repeat(room - full))
 }
 
-/// With a comma behind thousands.
-fn grouped(number: u64) -> String {
+/// With a comma behind thousands: `12,345`.
+pub fn grouped(number: u64) -> String {
     let digits = number.to_string();
     let mut text = String::new();
     for (at, digit) in digits.chars().enumerate() {

@@ -22,6 +22,7 @@ use crate::failure::Failure;
 use crate::global::Global;
 use crate::interrupt::Interrupt;
 use crate::live::Live;
+use crate::progress::grouped;
 use crate::report::json;
 
 /// Captures until the user interrupts, or until what was asked for is there.
@@ -77,19 +78,6 @@ fn tell_end(args: &CaptureArgs, global: &Global, totals: &Totals) {
     if totals.dropped > 0 {
         eprintln!("help: a larger --buffer, a smaller --snaplen, or -w without --print drops less");
     }
-}
-
-/// `12,345`.
-fn grouped(number: u64) -> String {
-    let digits = number.to_string();
-    let mut text = String::new();
-    for (index, digit) in digits.chars().enumerate() {
-        if index > 0 && (digits.len() - index).is_multiple_of(3) {
-            text.push(',');
-        }
-        text.push(digit);
-    }
-    text
 }
 
 #[cfg(test)]
