@@ -192,14 +192,20 @@ fn b54_a_released_id_is_silent_and_the_peer_hears_of_it() {
     assert_eq!((b.state(qb), a.channel.try_event()), (QpState::Err, None));
 }
 
-#[test]
-fn a_reply_for_a_destroyed_queue_pair_fails_at_both_ends() {
+/// The second side has a call of the first one, which it has not fetched, and a queue pair for each.
+fn called() -> (Side, Side, Qpn, Qpn) {
     let fabric = LoopbackFabric::new();
     let (a, b) = (Side::new(&fabric, 1), Side::new(&fabric, 2));
     b.listen();
     let (qa, qb) = (a.node.qp(QpType::Rc), b.node.qp(QpType::Rc));
     a.call(&b, qa).expect("a call");
     settle(&[&a.node, &b.node]);
+    (a, b, qa, qb)
+}
+
+#[test]
+fn a_reply_for_a_destroyed_queue_pair_fails_at_both_ends() {
+    let (a, b, qa, qb) = called();
     let id_b = request(b.event());
     a.node.device.destroy_qp(qa).expect("it exists");
     b.node.device.cm().accept(id_b, &Acceptance::new(qb, Psn::new(1))).expect("accepted");
@@ -639,12 +645,7 @@ fn questions_that_nobody_answers_do_not_pile_up_in_the_channel() {
 /// A listener goes to another channel while a request waits in the old one: what follows of that connection comes to the new one.
 #[test]
 fn a_request_that_was_not_fetched_moves_with_its_listener() {
-    let fabric = LoopbackFabric::new();
-    let (a, b) = (Side::new(&fabric, 1), Side::new(&fabric, 2));
-    b.listen();
-    let (qa, qb) = (a.node.qp(QpType::Rc), b.node.qp(QpType::Rc));
-    a.call(&b, qa).expect("a call");
-    settle(&[&a.node, &b.node]);
+    let (a, b, _, qb) = called();
     let channel = CmChannel::new().expect("eventfd");
     b.node.device.cm().move_listener(SERVICE, &channel, 77);
     let request = channel.try_event().expect("the request");

@@ -2,15 +2,13 @@
 
 mod common;
 
-use std::net::IpAddr;
 use std::time::Duration;
 
 use common::{Buffer, Node, ip, settle};
 use uroce_device::VirtualClock;
 use uroce_device::datapath::LoopbackFabric;
 use uroce_device::limits::IN_FLIGHT_BYTES;
-use uroce_device::memory::Access;
-use uroce_device::transport::{AddressVector, QpAttr, QpAttrMask as M, QpState, QpType, SendOp};
+use uroce_device::transport::{QpAttr, QpAttrMask as M, QpState, QpType, SendOp};
 use uroce_device::wire::{Mtu, Qpn};
 
 /// What one queue pair sends before it hears of its peer: its first window.
@@ -213,22 +211,6 @@ fn nobody_is_forgotten_while_others_come_to_their_end() {
     settle(&[&crowd.a, &crowd.b]);
 }
 
-/// RESET to RTS.
-fn activate_uc(node: &Node, qpn: Qpn, remote: IpAddr, peer: Qpn) {
-    let attr = QpAttr {
-        access: Access::REMOTE_WRITE,
-        av: Some(AddressVector::new(node.device.address(), remote)),
-        path_mtu: Mtu::M1024,
-        dest_qpn: peer.get(),
-        ..QpAttr::default()
-    };
-    let init = M::PKEY_INDEX | M::PORT | M::ACCESS_FLAGS;
-    let rtr = M::AV | M::PATH_MTU | M::DEST_QPN | M::RQ_PSN;
-    for (state, mask) in [(QpState::Init, init), (QpState::Rtr, rtr), (QpState::Rts, M::SQ_PSN)] {
-        node.step(qpn, &attr, state, mask);
-    }
-}
-
 /// More unreliable queue pairs than take turns in a round have something to send, all the time. One that waits for room has its
 /// turn all the same.
 #[test]
@@ -240,8 +222,8 @@ fn who_waits_is_called_while_many_others_are_ready() {
     let op = SendOp::Write { va: crowd.to.addr(), rkey: crowd.to.mr.rkey };
     for _ in 0..OTHERS {
         let (here, there) = (crowd.a.qp(QpType::Uc), crowd.b.qp(QpType::Uc));
-        activate_uc(&crowd.a, here, ip(2), there);
-        activate_uc(&crowd.b, there, ip(1), here);
+        crowd.a.connect_uc(here, ip(2), there);
+        crowd.b.connect_uc(there, ip(1), here);
         // A post sends a quarter of a message.
         (0..8).for_each(|_| crowd.a.send(here, u64::MAX, op, &[crowd.from.sge(0, 1 << 20)]));
     }

@@ -2,16 +2,12 @@
 
 mod common;
 
-use std::net::IpAddr;
 use std::panic::{AssertUnwindSafe, catch_unwind};
 use std::time::Duration;
 
 use common::{Node, fall_asleep, ip, rc_pair};
 use uroce_device::datapath::LoopbackFabric;
-use uroce_device::memory::Access;
-use uroce_device::transport::{
-    AddressVector, Notify, QpAttr, QpAttrMask as M, QpState, QpType, SendOp,
-};
+use uroce_device::transport::{Notify, QpAttr, QpAttrMask as M, QpState, QpType, SendOp};
 use uroce_device::wire::{Mtu, Qpn};
 use uroce_device::{CompChannel, DeviceConfig};
 
@@ -19,21 +15,6 @@ fn with_channel(mut node: Node) -> (Node, CompChannel) {
     let channel = node.device.create_channel().expect("a channel");
     node.cq = node.device.create_cq(64, Some(&channel), 0).expect("a CQ");
     (node, channel)
-}
-
-fn connect_uc(node: &Node, qpn: Qpn, remote: IpAddr, peer: Qpn) {
-    let attr = QpAttr {
-        access: Access::REMOTE_WRITE,
-        av: Some(AddressVector::new(node.device.address(), remote)),
-        path_mtu: Mtu::M1024,
-        rq_psn: 0x1000,
-        sq_psn: 0x1000,
-        dest_qpn: peer.get(),
-        ..QpAttr::default()
-    };
-    node.step(qpn, &attr, QpState::Init, M::PKEY_INDEX | M::PORT | M::ACCESS_FLAGS);
-    node.step(qpn, &attr, QpState::Rtr, M::AV | M::PATH_MTU | M::DEST_QPN | M::RQ_PSN);
-    node.step(qpn, &attr, QpState::Rts, M::SQ_PSN);
 }
 
 /// Runs something while the thread unwinds, as destructors do.
@@ -101,8 +82,8 @@ fn a_device_with_packets_that_it_has_read_has_something_to_do() {
     };
     let (a, b) = (open(21), open(22));
     let (qa, qb) = (a.qp(QpType::Uc), b.qp(QpType::Uc));
-    connect_uc(&a, qa, b.device.address(), qb);
-    connect_uc(&b, qb, a.device.address(), qa);
+    a.connect_uc(qa, b.device.address(), qb);
+    b.connect_uc(qb, a.device.address(), qa);
     let (from, to) = (a.buffer(LENGTH as usize), b.buffer(LENGTH as usize));
     b.recv(qb, 1, &[to.sge(0, LENGTH)]);
     a.send(qa, 1, SendOp::Send, &[from.sge(0, LENGTH)]);

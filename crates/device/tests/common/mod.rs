@@ -150,6 +150,22 @@ impl Node {
         self.step(qpn, &attr, QpState::Rts, rts);
     }
 
+    /// The same of UC.
+    pub fn connect_uc(&self, qpn: Qpn, remote: IpAddr, peer: Qpn) {
+        let attr = QpAttr {
+            access: Access::REMOTE_WRITE,
+            av: Some(AddressVector::new(self.device.address(), remote)),
+            path_mtu: Mtu::M1024,
+            rq_psn: 0x1000,
+            sq_psn: 0x1000,
+            dest_qpn: peer.get(),
+            ..QpAttr::default()
+        };
+        self.step(qpn, &attr, QpState::Init, M::PKEY_INDEX | M::PORT | M::ACCESS_FLAGS);
+        self.step(qpn, &attr, QpState::Rtr, M::AV | M::PATH_MTU | M::DEST_QPN | M::RQ_PSN);
+        self.step(qpn, &attr, QpState::Rts, M::SQ_PSN);
+    }
+
     pub fn activate_ud(&self, qpn: Qpn) {
         let attr = QpAttr { qkey: QKEY, ..QpAttr::default() };
         self.step(qpn, &attr, QpState::Init, M::PKEY_INDEX | M::PORT | M::QKEY);

@@ -190,22 +190,9 @@ impl Life {
 
     fn connect(&self, address: IpAddr, rc: Qpn, uc: Qpn) {
         self.node.connect_with(self.rc, address, rc, Mtu::M1024, TIMEOUT);
-        self.connect_uc(address, uc);
+        self.node.connect_uc(self.uc, address, uc);
         self.post_receives(2);
         say("connected");
-    }
-
-    fn connect_uc(&self, address: IpAddr, peer: Qpn) {
-        let attr = QpAttr {
-            av: Some(AddressVector::new(address, address)),
-            path_mtu: Mtu::M1024,
-            dest_qpn: peer.get(),
-            ..QpAttr::default()
-        };
-        let rtr = M::AV | M::PATH_MTU | M::DEST_QPN | M::RQ_PSN;
-        self.node.step(self.uc, &attr, QpState::Init, M::PKEY_INDEX | M::PORT | M::ACCESS_FLAGS);
-        self.node.step(self.uc, &attr, QpState::Rtr, rtr);
-        self.node.step(self.uc, &attr, QpState::Rts, M::SQ_PSN);
     }
 
     fn post_receives(&self, kinds: usize) {

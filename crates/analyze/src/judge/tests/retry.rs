@@ -58,9 +58,14 @@ fn silence_behind_an_rnr_nak() {
 }
 
 /// SEND 10 is sent `copies` times, 100 ms apart; the capture goes on for a second.
-fn silent(mut scene: Scene, copies: u32) -> Scene {
-    for _ in 0..copies {
-        scene.send(10);
+fn silent(scene: Scene, copies: u32) -> Scene {
+    silent_from_10(scene, 1, copies)
+}
+
+/// The same of so many SENDs from 10 on.
+fn silent_from_10(mut scene: Scene, packets: u32, rounds: u32) -> Scene {
+    for _ in 0..rounds {
+        (10..10 + packets).for_each(|psn| scene.send(psn));
         scene.wait(MS * 100);
     }
     scene.wait(MS * 1000);
@@ -81,14 +86,7 @@ fn repetitions_without_an_answer() {
 
 /// SENDs 10 and 11 are sent in `rounds`, 100 ms apart; the capture goes on for a second.
 fn silent_rounds(rounds: u32) -> Scene {
-    let mut scene = Scene::connected();
-    for _ in 0..rounds {
-        (10..12).for_each(|psn| scene.send(psn));
-        scene.wait(MS * 100);
-    }
-    scene.wait(MS * 1000);
-    scene.give(super::scene::management(false), &[]);
-    scene
+    silent_from_10(Scene::connected(), 2, rounds)
 }
 
 #[test]
