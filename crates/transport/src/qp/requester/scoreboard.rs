@@ -180,8 +180,14 @@ impl Scoreboard {
         }
         let end = self.answered?;
         let mut psn = if self.asked.since(una) > 0 { self.asked } else { una };
+        let mut index = queue.index_of(psn)?;
+        // Each round passes a PSN or a request.
         while end.since(psn) > 0 {
-            let wqe = queue.get(queue.index_of(psn)?)?;
+            let wqe = queue.get(index)?;
+            if !wqe.has_psn(psn) {
+                index += 1;
+                continue;
+            }
             match (wqe.needs_response(), self.has(psn)) {
                 (true, false) => return Some(psn).filter(|psn| self.any_order || *psn == una),
                 (true, true) => psn = psn.add(1),

@@ -650,6 +650,9 @@ impl Requester {
         out: &mut [u8],
         cx: &mut Context<'_>,
     ) -> Option<Transmit> {
+        if !self.selective_repeat.responses.wants_to_ask(self.psns.una()) {
+            return None;
+        }
         let Some(psn) =
             self.selective_repeat.responses.next_missing(self.psns.una(), &self.send_queue)
         else {

@@ -66,7 +66,7 @@ impl SendWqe {
     }
 
     /// True if this is one of its PSNs.
-    fn has_psn(&self, psn: Psn) -> bool {
+    pub(super) fn has_psn(&self, psn: Psn) -> bool {
         self.numbered && psn.since(self.first_psn) >= 0 && psn.since(self.last_psn()) <= 0
     }
 

@@ -304,7 +304,8 @@ impl CongestionWindow {
 
     /// Loss: a quarter less in flight.
     pub(super) fn note_loss(&mut self) {
-        self.packets = (self.packets - self.packets / 4).max(limits::MIN_WINDOW);
+        let used = self.in_order();
+        self.packets = (used - used / 4).max(limits::MIN_WINDOW);
         self.acked_since_growth = 0;
         self.slow_start = false;
     }
@@ -327,8 +328,8 @@ impl CongestionWindow {
 
     /// Loss of a packet whose followers have arrived: a little less in flight.
     pub(super) fn note_single_loss(&mut self) {
-        let less = self.packets - self.packets / limits::SINGLE_LOSS_SHARE;
-        self.packets = less.max(limits::MIN_WINDOW);
+        let used = self.in_order();
+        self.packets = (used - used / limits::SINGLE_LOSS_SHARE).max(limits::MIN_WINDOW);
         self.slow_start = false;
     }
 
@@ -515,6 +516,20 @@ mod tests {
             window.note_progress(1, NOW, true, 10);
         }
         assert_eq!(window.packets, limits::SHORT_PATH_WINDOW);
+    }
+
+    #[test]
+    fn the_first_loss_makes_the_window_smaller_at_any_mtu() {
+        for mtu_shift in 8..=12 {
+            for lose in [CongestionWindow::note_loss, CongestionWindow::note_single_loss] {
+                let mut window = CongestionWindow::default();
+                window.start_path(mtu_shift);
+                window.note_progress(1_000, NOW, true, mtu_shift);
+                let before = window.packets();
+                lose(&mut window);
+                assert!(window.packets() < before, "{before} packets of 1 << {mtu_shift} bytes");
+            }
+        }
     }
 
     /// A window of 16 MiB on a path of 10 ms.
