@@ -17,6 +17,7 @@ mod check_path;
 mod check_response;
 mod check_retry;
 mod check_sequence;
+mod close;
 mod connection;
 mod explanation;
 mod finding;
@@ -32,6 +33,7 @@ mod words;
 
 use std::collections::{HashMap, HashSet};
 
+use close::Close;
 pub use explanation::{EndKind, Explanation};
 pub use finding::{Finding, MAX_FRAMES};
 use finding::{FlowIndex, Ledger};
@@ -97,6 +99,7 @@ impl Judge {
         } else if sight.is_management() {
             self.connections.check(&sight, &mut self.ledger);
             self.begin_connections();
+            self.close_connections(&sight);
         }
     }
 
@@ -156,6 +159,16 @@ impl Judge {
             if let Some(&flow) = self.by_key.get(&key) {
                 self.flows[flow].agreed = agreed;
                 self.begin_anew(flow, true);
+            }
+        }
+    }
+
+    /// A DREQ names one direction of a connection, and the other one is closed with it.
+    fn close_connections(&mut self, sight: &Sight<'_>) {
+        while let Some(key) = self.connections.poll_closed() {
+            let Some(&flow) = self.by_key.get(&key) else { continue };
+            for flow in [Some(flow), self.flows[flow].peer].into_iter().flatten() {
+                self.flows[flow].repeats.note_close(Close::of(sight));
             }
         }
     }

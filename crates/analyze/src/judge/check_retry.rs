@@ -4,12 +4,14 @@ use std::time::Duration;
 
 use uroce_wire::{NakCode, SyndromeKind, rnr_timer_ns};
 
+use super::close::Close;
 use super::finding::Ledger;
+use super::flow_state::Retries;
 use super::requests::RequestsSeen;
 use super::rules::acknowledge::UNANSWERED;
 use super::rules::retry::{
-    EARLY_RETRANSMISSION, FATAL_NAK, RETRIES_EXCEEDED, RNR, RNR_EXCEEDED, RNR_LOOP,
-    RNR_TIMER_IGNORED, SENDS_AFTER_FATAL, TIMEOUT_STORM,
+    CLOSED_UNANSWERED, EARLY_RETRANSMISSION, FATAL_NAK, RETRIES_EXCEEDED, RNR, RNR_EXCEEDED,
+    RNR_LOOP, RNR_TIMER_IGNORED, SENDS_AFTER_FATAL, TIMEOUT_STORM,
 };
 use super::sight::Sight;
 use super::words::words;
@@ -36,8 +38,10 @@ pub(super) struct Stuck {
     pub(super) frame: u64,
     pub(super) copies: u32,
     first_time: Timestamp,
-    time: Timestamp,
-    interval: Duration,
+    pub(super) time: Timestamp,
+    pub(super) interval: Duration,
+    /// The interval before; zero if there was none.
+    pub(super) interval_before: Duration,
 }
 
 /// A responder that was not ready.
@@ -47,7 +51,7 @@ pub(super) struct NotReady {
     pub(super) frame: u64,
     pub(super) naks: u32,
     wait: Duration,
-    time: Timestamp,
+    pub(super) time: Timestamp,
     /// The packet was sent again since.
     is_over: bool,
 }
@@ -84,6 +88,7 @@ pub(super) struct Repeats {
     stuck: Option<Stuck>,
     not_ready: Option<NotReady>,
     fatal: Option<Fatal>,
+    close: Option<Close>,
     last_request: Timestamp,
 }
 
@@ -162,11 +167,13 @@ impl Repeats {
             first_time: time,
             time,
             interval: sight.after.unwrap_or_default(),
+            interval_before: Duration::ZERO,
         };
         let stuck = again.map_or(Stuck { copies: 2, ..new }, |stuck| Stuck {
             frame,
             copies: stuck.copies.saturating_add(1),
             interval: time.since(stuck.time),
+            interval_before: stuck.interval,
             time,
             ..stuck
         });
@@ -179,24 +186,40 @@ impl Repeats {
         self.stuck = Some(stuck);
     }
 
-    /// How it came to its end, if it did, in a capture that lasts until `end`.
-    pub(super) fn end(&self, end: Timestamp) -> Option<RequesterEnd> {
+    /// A DREQ closes the connection. One that is sent again says nothing new.
+    pub(super) fn note_close(&mut self, close: Close) {
+        self.close.get_or_insert(close);
+    }
+
+    /// How it came to its end, if it did, in a capture that lasts until `end`. A requester that is closed sends
+    /// nothing any more, so that only silence before the DREQ shows that it gave up.
+    pub(super) fn end(&self, end: Timestamp, retries: Retries) -> Option<RequesterEnd> {
         if let Some(fatal) = self.fatal {
             return Some(RequesterEnd::Fatal(fatal));
         }
+        let end = self.close.map_or(end, |close| close.time.min(end));
         let waits = self.not_ready.filter(|it| {
-            !it.is_over && end.since(it.time) > it.wait * 2 + Duration::from_millis(100)
+            let is_silent = end.since(it.time) > it.wait * 2 + Duration::from_millis(100);
+            let is_used_up = self.close.is_some_and(|close| close.is_behind_last_rnr(it, retries));
+            !it.is_over && (is_silent || is_used_up)
         });
         if let Some(not_ready) = waits {
             return Some(RequesterEnd::NotReady(not_ready));
         }
         let gave_up = self.stuck.filter(|stuck| {
             let silence = end.since(self.last_request);
-            // A requester that has sent for longer than it waits went on: the capture lacks the answer.
-            let went_on = self.last_request.since(stuck.time) > stuck.interval + LATE;
-            stuck.copies >= GIVEN_UP && !went_on && silence > stuck.interval * 2 + LATE
+            let is_used_up =
+                self.close.is_some() && Close::is_behind_last_timeout(stuck, silence, retries);
+            self.is_waiting(stuck) && (silence > stuck.interval * 2 + LATE || is_used_up)
         });
         gave_up.map(RequesterEnd::Stuck)
+    }
+
+    /// All that its requester does is to send it again. One that has sent for longer than it waits went on: the
+    /// capture lacks the answer.
+    fn is_waiting(&self, stuck: &Stuck) -> bool {
+        let went_on = self.last_request.since(stuck.time) > stuck.interval + LATE;
+        stuck.copies >= GIVEN_UP && !went_on
     }
 }
 
@@ -222,7 +245,12 @@ impl Repeats {
                 self.note_fatal(sight, code);
                 tell_of_fatal(sight, requests, code, mtu, ledger);
             }
-            SyndromeKind::Ack { .. } => self.note_progress(sight.psn, true),
+            SyndromeKind::Ack { .. } => {
+                self.note_progress(sight.psn, true);
+                // A DREQ that the other end does not take for its connection closes nothing.
+                let time = sight.packet.time;
+                self.close = self.close.filter(|close| time.since(close.time) <= ON_THE_WAY);
+            }
             _ => {}
         }
     }
@@ -261,9 +289,10 @@ impl Repeats {
         flow: usize,
         end: Timestamp,
         is_answered: bool,
+        retries: Retries,
         ledger: &mut Ledger,
     ) {
-        match self.end(end) {
+        match self.end(end, retries) {
             Some(RequesterEnd::Fatal(fatal)) if fatal.late > 0 => {
                 ledger.record(&SENDS_AFTER_FATAL, Some(flow), fatal.first_late, || {
                     format!(
@@ -287,7 +316,24 @@ impl Repeats {
                     format!("PSN {psn:#x} sent {copies} times until frame {}", stuck.frame)
                 });
             }
-            _ => {}
+            Some(RequesterEnd::Fatal(_)) => {}
+            None => self.conclude_close(flow, retries, ledger),
+        }
+    }
+
+    /// A DREQ came before anything shows whether the requester gave up.
+    fn conclude_close(&self, flow: usize, retries: Retries, ledger: &mut Ledger) {
+        let Some(close) = self.close else { return };
+        let waits = self.not_ready.filter(|it| !it.is_over && it.time <= close.time);
+        let stuck = self.stuck.filter(|it| self.is_waiting(it) && it.time <= close.time);
+        if let Some(it) = waits {
+            ledger.record(&CLOSED_UNANSWERED, Some(flow), it.frame, || {
+                close.behind_rnr(&it, retries)
+            });
+        } else if let Some(it) = stuck {
+            ledger.record(&CLOSED_UNANSWERED, Some(flow), it.frame, || {
+                close.behind_repetition(&it, retries)
+            });
         }
     }
 }

@@ -4,12 +4,12 @@ use std::collections::HashMap;
 use std::net::IpAddr;
 use std::time::Duration;
 
-use uroce_cm::message::{Rej, Rep, Req};
+use uroce_cm::message::{Dreq, Rej, Rep, Req};
 use uroce_cm::{Ari, CommId, Mad, MadError, Message, RejReason};
 use uroce_wire::{Mtu, Qpn};
 
 use super::finding::Ledger;
-use super::flow_state::Agreed;
+use super::flow_state::{Agreed, Retries};
 use super::rules::connection::{
     CM_MALFORMED, CM_NO_DREP, CM_NO_REPLY, CM_NO_RTU, CM_REFUSED_BY_APPLICATION, CM_REJECTED,
     CM_REPEATED,
@@ -42,6 +42,8 @@ struct Called {
     qpn: Qpn,
     mtu: u8,
     depth: u8,
+    retries: u8,
+    rnr_retries: u8,
 }
 
 /// One exchange, by the address and the id of the side that calls.
@@ -63,6 +65,8 @@ pub(super) struct CmExchanges {
     agreed: HashMap<FlowKey, Agreed>,
     /// Flows that a message has just fixed values for.
     changed: Vec<FlowKey>,
+    /// Flows that a DREQ has just closed.
+    closed: Vec<FlowKey>,
 }
 
 impl Asked {
@@ -97,6 +101,11 @@ impl CmExchanges {
         self.changed.pop()
     }
 
+    /// Takes a flow that the message which was looked at last closes.
+    pub(super) fn poll_closed(&mut self) -> Option<FlowKey> {
+        self.closed.pop()
+    }
+
     /// Looks at a management datagram.
     pub(super) fn check(&mut self, sight: &Sight<'_>, ledger: &mut Ledger) {
         if sight.packet.is_cut {
@@ -118,6 +127,7 @@ impl CmExchanges {
             Message::Mra(mra) => self.answer(to(sight, mra.remote_comm_id)),
             Message::Rej(rej) => self.handle_rej(sight, rej, ledger),
             Message::Dreq(dreq) => {
+                self.close(sight, dreq);
                 self.answer_disconnect(to(sight, dreq.remote_comm_id));
                 if let Some(exchange) = self.exchange(from(sight, dreq.local_comm_id)) {
                     let asked = Asked::again(exchange.disconnect, sight, "DREQ", ledger);
@@ -137,8 +147,13 @@ impl CmExchanges {
             *exchange = CmExchange::default();
         }
         exchange.request = Some(Asked::again(before, sight, "REQ", ledger));
-        exchange.called =
-            Some(Called { qpn: req.local_qpn, mtu: req.path_mtu, depth: req.responder_resources });
+        exchange.called = Some(Called {
+            qpn: req.local_qpn,
+            mtu: req.path_mtu,
+            depth: req.responder_resources,
+            retries: req.retry_count,
+            rnr_retries: req.rnr_retry_count,
+        });
     }
 
     fn handle_rep(&mut self, sight: &Sight<'_>, rep: &Rep, ledger: &mut Ledger) {
@@ -160,8 +175,32 @@ impl CmExchanges {
         let bytes = Mtu::from_code(called.mtu).and_then(|mtu| u32::try_from(mtu.bytes()).ok());
         let there = FlowKey { source: active, destination: passive, destination_qpn: rep.qpn() };
         let back = FlowKey { source: passive, destination: active, destination_qpn: called.qpn };
-        self.fix(there, Agreed { mtu: bytes, depth: rep.responder_resources });
-        self.fix(back, Agreed { mtu: bytes, depth: called.depth });
+        // Each end says how often the other one sends again behind RNR NAKs.
+        let retries = |rnr| Retries { count: Some(called.retries), rnr: Some(rnr) };
+        let (depth, from_there) = (rep.responder_resources, retries(rep.rnr_retry_count));
+        self.fix(there, Agreed { mtu: bytes, depth, retries: from_there });
+        let retries = retries(called.rnr_retries);
+        self.fix(back, Agreed { mtu: bytes, depth: called.depth, retries });
+    }
+
+    /// A DREQ closes both directions. It names the queue pair of its receiver; that of its sender is known from
+    /// REQ or REP.
+    fn close(&mut self, sight: &Sight<'_>, dreq: &Dreq) {
+        let (sender, receiver) = (sight.packet.source_ip(), sight.packet.destination_ip());
+        let caller = self.exchanges.get(&from(sight, dreq.local_comm_id));
+        let called = self.exchanges.get(&to(sight, dreq.remote_comm_id));
+        let of_sender = caller
+            .and_then(|exchange| exchange.called)
+            .map(|called| called.qpn)
+            .or_else(|| called.and_then(|exchange| exchange.replied_qpn));
+        let there = Some((sender, receiver, dreq.remote_qpn));
+        let back = of_sender.map(|qpn| (receiver, sender, qpn));
+        let keys = [there, back].into_iter().flatten();
+        self.closed.extend(keys.map(|(source, destination, destination_qpn)| FlowKey {
+            source,
+            destination,
+            destination_qpn,
+        }));
     }
 
     fn fix(&mut self, flow: FlowKey, agreed: Agreed) {

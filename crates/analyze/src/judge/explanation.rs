@@ -48,7 +48,7 @@ impl fmt::Display for Explanation {
 pub(super) fn explain(flows: &[FlowState], end: Timestamp) -> Vec<Explanation> {
     let explain = |state: &FlowState| {
         let flow = state.key?;
-        let now = state.repeats.end(end).map(|end| (end, state.is_answered()));
+        let now = state.end(end).map(|end| (end, state.is_answered()));
         let past = || state.past.map(|past| (past.end, past.is_answered));
         let refusal = || state.refusal.map(|fatal| (RequesterEnd::Fatal(fatal), true));
         let is_sure = |(end, _): &(RequesterEnd, bool)| is_certain(*end, state, flows);

@@ -20,6 +20,17 @@ pub(super) struct Agreed {
     pub(super) mtu: Option<u32>,
     /// READs and atomics that may be outstanding; 0 if the exchange does not say.
     pub(super) depth: u8,
+    /// How often the requester of the flow sends again.
+    pub(super) retries: Retries,
+}
+
+/// How often a requester sends again before it gives up, as far as connection management says.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, Default)]
+pub(super) struct Retries {
+    /// retry_cnt.
+    pub(super) count: Option<u8>,
+    /// rnr_retry; 7 is for ever.
+    pub(super) rnr: Option<u8>,
 }
 
 /// What is remembered of one flow.
@@ -92,12 +103,21 @@ impl FlowState {
         is_connected: bool,
         ledger: &mut Ledger,
     ) {
-        let Some(end) = self.repeats.end(time) else { return };
-        if is_connected || matches!(end, RequesterEnd::Fatal(_)) {
+        let end = self.end(time);
+        if is_connected || matches!(end, Some(RequesterEnd::Fatal(_))) {
             let is_answered = self.is_answered();
-            self.repeats.conclude(index, time, is_answered, ledger);
-            self.past.get_or_insert(PastEnd { end, is_answered });
+            self.repeats.conclude(index, time, is_answered, self.retries(), ledger);
+            self.past = self.past.or(end.map(|end| PastEnd { end, is_answered }));
         }
+    }
+
+    /// How its requests came to their end, if they did, in a capture that lasts until `end`.
+    pub(super) fn end(&self, end: Timestamp) -> Option<RequesterEnd> {
+        self.repeats.end(end, self.retries())
+    }
+
+    fn retries(&self) -> Retries {
+        self.agreed.map(|agreed| agreed.retries).unwrap_or_default()
     }
 
     /// The queue pair began anew: other PSNs, perhaps another path MTU.
@@ -125,7 +145,7 @@ impl FlowState {
         let is_answered = self.is_answered();
         self.icrc.conclude(index, is_answered, ledger);
         check_path::conclude(index, self.path, peer.and_then(|peer| peer.path), ledger);
-        self.repeats.conclude(index, end, is_answered, ledger);
+        self.repeats.conclude(index, end, is_answered, self.retries(), ledger);
         self.answers.conclude(index, end, ledger);
         self.congestion.conclude(index, ledger);
         if self.is_incomplete {

@@ -66,6 +66,7 @@ pub static RULES: &[&Rule] = &[
     &retry::RNR_TIMER_IGNORED,
     &retry::RNR_EXCEEDED,
     &retry::RETRIES_EXCEEDED,
+    &retry::CLOSED_UNANSWERED,
     &retry::TIMEOUT_STORM,
     &retry::EARLY_RETRANSMISSION,
     &retry::FATAL_NAK,

@@ -1,6 +1,7 @@
 //! Each rule: traffic that breaks it, and traffic that nearly does.
 
 mod acknowledge;
+mod closed;
 mod congestion;
 mod connection;
 mod datagram;

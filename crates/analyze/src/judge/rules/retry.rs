@@ -59,6 +59,19 @@ pub(crate) static RETRIES_EXCEEDED: Rule = Rule {
     threshold: 1,
 };
 
+pub(crate) static CLOSED_UNANSWERED: Rule = Rule {
+    id: "R75",
+    name: "closed-unanswered",
+    severity: Severity::Note,
+    title: "Closed while a request was sent again and again, or behind an RNR NAK",
+    meaning: "A DREQ came before silence shows whether the requester had given up. Its application may have closed \
+     the connection, or it closed because the queue pair had failed just before: the capture cannot tell.",
+    advice: "Completions of the requester: RETRY_EXC_ERR or RNR_RETRY_EXC_ERR if it gave up, WR_FLUSH_ERR if it was \
+     closed.",
+    assumption: Assumption::Complete,
+    threshold: 1,
+};
+
 pub(crate) static TIMEOUT_STORM: Rule = Rule {
     id: "R75",
     name: "timeout-storm",

@@ -18,7 +18,7 @@ fn parsed<M>(attribute: u16, take: impl Fn(uroce_cm::Message) -> Option<M>) -> M
     take(Mad::parse(&bytes).expect("a message").message).expect("the kind of message")
 }
 
-fn req() -> Req {
+pub(super) fn req() -> Req {
     let empty = parsed(0x10, |message| match message {
         uroce_cm::Message::Req(req) => Some(req),
         _ => None,
@@ -32,7 +32,7 @@ fn req() -> Req {
     }
 }
 
-fn rep() -> Rep {
+pub(super) fn rep() -> Rep {
     let empty = parsed(0x13, |message| match message {
         uroce_cm::Message::Rep(rep) => Some(rep),
         _ => None,
@@ -46,7 +46,7 @@ fn rep() -> Rep {
     }
 }
 
-fn rtu() -> Rtu {
+pub(super) fn rtu() -> Rtu {
     let empty = parsed(0x14, |message| match message {
         uroce_cm::Message::Rtu(rtu) => Some(rtu),
         _ => None,
@@ -62,15 +62,16 @@ fn rej(reason: RejReason) -> Rej {
     Rej { remote_comm_id: CALLER, message: RejectedMessage::REQ, reason, ..empty }
 }
 
-fn dreq() -> Dreq {
+pub(super) fn dreq() -> Dreq {
     let empty = parsed(0x15, |message| match message {
         uroce_cm::Message::Dreq(dreq) => Some(dreq),
         _ => None,
     });
-    Dreq { local_comm_id: CALLER, remote_comm_id: CALLED, ..empty }
+    let remote_qpn = Qpn::new(ANSWERS);
+    Dreq { local_comm_id: CALLER, remote_comm_id: CALLED, remote_qpn, ..empty }
 }
 
-fn drep() -> Drep {
+pub(super) fn drep() -> Drep {
     let empty = parsed(0x16, |message| match message {
         uroce_cm::Message::Drep(drep) => Some(drep),
         _ => None,
@@ -87,7 +88,7 @@ fn made() -> Scene {
 }
 
 /// The capture goes on for a while.
-fn later(mut scene: Scene) -> Scene {
+pub(super) fn later(mut scene: Scene) -> Scene {
     scene.wait(LONG);
     scene.give(management(false), &[]);
     scene
