@@ -10,6 +10,7 @@ mod cross_engine;
 mod gsi;
 mod gso_black_hole;
 mod in_flight;
+mod last_answers;
 mod mcast;
 mod qp_table;
 mod qpn;
@@ -27,6 +28,7 @@ pub(crate) use build::EngineBuilder;
 pub(crate) use cross_engine::CrossEngineOp;
 pub(crate) use gsi::{Gsi, GsiContext, admits_mad};
 use gso_black_hole::GsoBlackHoles;
+use last_answers::LastAnswers;
 use mcast::McastTable;
 use qp_table::QpTable;
 pub use queue_pair::QpRequest;
@@ -59,6 +61,7 @@ pub(crate) struct Nic {
     pub(crate) qps: QpTable,
     pub(crate) schedule: Schedule,
     pub(crate) gso_black_holes: GsoBlackHoles,
+    last_answers: LastAnswers,
     /// The queue pair of the last received packet, until [`reschedule`](Self::reschedule) has run
     /// for it: once for a run of packets to one queue pair.
     unscheduled: Option<Qpn>,
@@ -186,7 +189,9 @@ impl Engine {
         &mut self,
         command: impl FnOnce(&mut Gsi, &mut GsiContext<'_>) -> R,
     ) -> R {
-        let now = self.send_delayed_acks();
+        let now = self.clock.now();
+        // The ACK of a message leaves before a message of ours that ends its connection.
+        self.send_ready(now);
         let Engine { nic, datapath, gsi, .. } = self;
         let done = command(gsi, &mut GsiContext { now, nic, datapath: &mut **datapath });
         self.serve_gsi(now);
@@ -216,7 +221,7 @@ impl Engine {
     }
 
     fn has_work(&self) -> bool {
-        self.nic.schedule.has_senders() || self.gsi.wants_transmit()
+        self.nic.schedule.has_senders() || self.has_prepared()
     }
 
     /// All that the engine counts, by name.

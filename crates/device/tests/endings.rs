@@ -4,10 +4,11 @@ mod common;
 
 use std::sync::atomic::{AtomicBool, Ordering};
 
-use common::{Node, ip, rc_pair};
+use common::{Node, ip, rc_pair, rc_pair_with, settle};
+use uroce_device::VirtualClock;
 use uroce_device::datapath::LoopbackFabric;
 use uroce_device::transport::{QpAttr, QpState, QpType, SendOp};
-use uroce_device::wire::Qpn;
+use uroce_device::wire::{Mtu, Qpn};
 
 const BYTES: usize = 16 * 1024;
 const CANARY: u8 = 0xc5;
@@ -97,5 +98,50 @@ fn a30_sixteen_threads_share_a_device() {
                 own.device.destroy_cq(own.cq).expect("nothing uses it");
             });
         }
+    });
+}
+
+/// A message comes behind READs of other queue pairs, whose responses take several poll iterations; its queue pair
+/// ends in this way as soon as it is delivered. The sender must be told that it was.
+fn ends_behind_reads(end: fn(&Node, Qpn)) {
+    const LENGTH: usize = 64 * 1024;
+    let (fabric, clock) = (LoopbackFabric::new(), VirtualClock::new());
+    let (a, b) = (Node::on_clock(&fabric, 1, &clock), Node::on_clock(&fabric, 2, &clock));
+    let pairs: Vec<_> = (0..16).map(|_| rc_pair_with(&a, &b, Mtu::M256)).collect();
+    let (qa, qb) = pairs[15];
+    let (here, there) = (a.buffer(LENGTH), b.buffer(LENGTH));
+    b.recv(qb, 1, &[there.sge(0, 64)]);
+    let read = SendOp::Read { va: there.addr(), rkey: there.mr.rkey };
+    for &(reader, _) in &pairs[..15] {
+        a.send(reader, 0, read, &[here.sge(0, LENGTH as u32)]);
+    }
+    a.send(qa, 1, SendOp::Send, &[here.sge(0, 64)]);
+    a.device.drive();
+    b.device.drive();
+    let delivered = b.poll();
+    assert!(delivered.len() == 1 && delivered[0].is_ok(), "{delivered:?}");
+    end(&b, qb);
+    settle(&[&a, &b]);
+    let done = a.poll();
+    let sent = done.iter().find(|wc| wc.wr_id == 1);
+    assert!(sent.is_some_and(|wc| wc.is_ok()), "{done:?}");
+}
+
+#[test]
+fn a_delivered_message_is_acknowledged_although_its_queue_pair_is_destroyed() {
+    ends_behind_reads(|node, qpn| node.device.destroy_qp(qpn).expect("it exists"));
+}
+
+#[test]
+fn a_delivered_message_is_acknowledged_although_its_queue_pair_is_reset() {
+    ends_behind_reads(|node, qpn| {
+        node.step(qpn, &QpAttr::default(), QpState::Reset, Default::default())
+    });
+}
+
+#[test]
+fn a_delivered_message_is_acknowledged_although_its_queue_pair_goes_to_error() {
+    ends_behind_reads(|node, qpn| {
+        node.step(qpn, &QpAttr::default(), QpState::Err, Default::default())
     });
 }

@@ -41,7 +41,7 @@ impl Device {
     /// [`ModifyError`].
     pub fn modify_qp(&self, qpn: Qpn, attr: &QpAttr, mask: QpAttrMask) -> Result<(), ModifyError> {
         let mut engine = self.0.engines.of_qp(qpn).lock();
-        let now = engine.send_delayed_acks();
+        let now = engine.clock.now();
         let Engine { nic, datapath, .. } = &mut *engine;
         let attr = nic.check_attr(attr, mask)?;
         nic.modify_qp(now, qpn, &attr, mask, &mut **datapath)?;
@@ -83,9 +83,10 @@ impl Device {
     pub fn destroy_qp(&self, qpn: Qpn) -> Result<(), DestroyError> {
         let shared = self.0.engines.of_qp(qpn);
         let mut engine = shared.lock();
-        engine.send_delayed_acks();
+        let now = engine.clock.now();
         let Engine { nic, datapath, .. } = &mut *engine;
-        nic.destroy_qp(qpn, &mut **datapath)?;
+        nic.destroy_qp(now, qpn, &mut **datapath)?;
+        engine.send_ready(now);
         shared.events.forget(EventOwner::Qp(qpn));
         Ok(())
     }

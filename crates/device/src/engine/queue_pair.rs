@@ -6,8 +6,8 @@ use uroce_datapath::Datapath;
 use uroce_memory::PdId;
 use uroce_memory::mutation::mutated;
 use uroce_transport::{
-    AddressVector, CqId, Instant, QpAttr, QpAttrMask, QpCaps, QpInit, QpType, QueuePair, SrqId,
-    XrcdId,
+    AddressVector, CqId, Instant, QpAttr, QpAttrMask, QpCaps, QpInit, QpState, QpType, QueuePair,
+    SrqId, XrcdId,
 };
 use uroce_wire::{Mtu, Qpn};
 
@@ -111,6 +111,9 @@ impl Nic {
         datapath: &mut dyn Datapath,
     ) -> Result<(), ModifyError> {
         let entry = self.qps.get_mut(qpn).ok_or(NoSuchObject::qp(qpn))?;
+        if mask.contains(QpAttrMask::STATE) && matches!(attr.state, QpState::Reset | QpState::Err) {
+            self.last_answers.take_from(&mut entry.qp, now, &mut self.tables.context());
+        }
         entry.qp.modify(now, attr, mask, &mut self.tables.context())?;
         if mask.contains(QpAttrMask::AV) {
             let wanted = entry.qp.wanted_source_port();
@@ -145,11 +148,13 @@ impl Nic {
     /// completion or event, and touches no memory (R93).
     pub(crate) fn destroy_qp(
         &mut self,
+        now: Instant,
         qpn: Qpn,
         datapath: &mut dyn Datapath,
     ) -> Result<(), NoSuchObject> {
         self.leave_all_groups(qpn, datapath);
         let mut entry = self.qps.remove(qpn).ok_or(NoSuchObject::qp(qpn))?;
+        self.last_answers.take_from(&mut entry.qp, now, &mut self.tables.context());
         self.schedule.leave(&mut entry);
         entry.qp.release(&mut self.tables.context());
         self.tables.mem.unbind_windows_of(qpn.get());

@@ -39,15 +39,6 @@ impl Engine {
         self.transmit(now, TX_BUDGET, AckPolicy::Flush)
     }
 
-    /// Sends delayed ACKs before a queue pair changes or goes: that of a message that the
-    /// application has seen must not be lost with its queue pair, or the peer would repeat the
-    /// message until it gives up. Returns the time.
-    pub(crate) fn send_delayed_acks(&mut self) -> Instant {
-        let now = self.clock.now();
-        self.send_ready(now);
-        now
-    }
-
     /// Lets the ready queue pairs send, round robin, up to `budget` packets. Returns how many.
     #[inline]
     pub(super) fn transmit(&mut self, now: Instant, budget: usize, acks: AckPolicy) -> usize {
@@ -61,7 +52,7 @@ impl Engine {
         if self.retry_at.is_some_and(|at| at > now.as_nanos()) {
             return 0;
         }
-        let mut left = budget - self.send_mads(budget, now);
+        let mut left = budget - self.send_prepared(budget, now);
         while left > 0 {
             let Nic { schedule, qps, .. } = &mut self.nic;
             let Some(qpn) = schedule.next_sender(qps) else {
@@ -82,21 +73,30 @@ impl Engine {
         budget - left
     }
 
-    /// Sends what the connection manager has to say, up to `budget` packets. Returns how many.
-    fn send_mads(&mut self, budget: usize, now: Instant) -> usize {
+    /// There is something to send that is not of a queue pair in the schedule.
+    pub(super) fn has_prepared(&self) -> bool {
+        !self.nic.last_answers.is_empty() || self.gsi.wants_transmit()
+    }
+
+    /// Sends the answers of queue pairs that have ended, and then what the connection manager has to say, up to `budget`
+    /// packets. Returns how many.
+    fn send_prepared(&mut self, budget: usize, now: Instant) -> usize {
         for sent in 0..budget {
-            if !self.gsi.wants_transmit() {
+            if !self.has_prepared() {
                 return sent;
             }
             if self.datapath.tx_space().is_none() {
                 self.flush(now);
             }
             let Some(space) = self.datapath.tx_space() else { return sent };
-            if let Some(qpn) = self.gsi.pop_probe() {
+            let answer = self.nic.last_answers.poll_transmit(space);
+            if answer.is_none()
+                && let Some(qpn) = self.gsi.pop_probe()
+            {
                 self.nic.send_liveness_probe(qpn, &mut *self.datapath);
                 continue;
             }
-            let Some(out) = self.gsi.poll_transmit(space) else { return sent };
+            let Some(out) = answer.or_else(|| self.gsi.poll_transmit(space)) else { return sent };
             let (local, icrc_tx) = (self.nic.local, self.nic.icrc_caps.tx);
             commit(
                 &mut *self.datapath,

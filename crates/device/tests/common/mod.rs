@@ -225,9 +225,14 @@ impl Node {
 
 /// Two connected RC queue pairs on `a` and `b`.
 pub fn rc_pair(a: &Node, b: &Node) -> (Qpn, Qpn) {
+    rc_pair_with(a, b, Mtu::M1024)
+}
+
+/// With this path MTU.
+pub fn rc_pair_with(a: &Node, b: &Node, mtu: Mtu) -> (Qpn, Qpn) {
     let (qa, qb) = (a.qp(QpType::Rc), b.qp(QpType::Rc));
-    a.connect(qa, b.device.address(), qb);
-    b.connect(qb, a.device.address(), qa);
+    a.connect_with(qa, b.device.address(), qb, mtu, 14);
+    b.connect_with(qb, a.device.address(), qa, mtu, 14);
     (qa, qb)
 }
 
