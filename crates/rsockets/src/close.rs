@@ -1,6 +1,5 @@
 //! `rshutdown` and `rclose`.
 
-use std::sync::atomic::Ordering;
 use std::time::Duration;
 
 use libc::c_int;
@@ -63,14 +62,14 @@ pub fn close(fd: c_int) -> Result<(), Errno> {
             let seconds = socket.state().options.linger;
             let linger = seconds.map(|seconds| seconds.max(0).unsigned_abs());
             disconnect(&socket, linger.map_or(LINGER, |s| Duration::from_secs(s.into())));
-            socket.closed.store(true, Ordering::Relaxed);
+            socket.mark_closed();
         }
         Known::Datagram(socket) => {
             let sent = |is_idle: bool| is_idle.then_some(Ok(()));
             // What cannot be sent in this time is lost, as datagrams may be.
             let _ =
                 socket.wait_through_signals(Deadline::after(SENT), |state| sent(state.is_idle()));
-            socket.closed.store(true, Ordering::Relaxed);
+            socket.mark_closed();
         }
     }
     Ok(())

@@ -90,7 +90,12 @@ impl Handle {
     pub fn connect(&self, peer: SocketAddr) -> Result<(), Errno> {
         match &self.0 {
             Known::Stream(socket) => connect(socket, peer),
-            Known::Datagram(socket) => socket.state().connect(peer),
+            Known::Datagram(socket) => {
+                let mut state = socket.state();
+                let connected = state.connect(peer);
+                socket.wake_after(&mut state);
+                connected
+            }
         }
     }
 

@@ -46,6 +46,8 @@ pub(crate) struct State {
     pub options: Options,
     /// What the next SO_ERROR says.
     pub pending: Option<Errno>,
+    /// Who sleeps was not told of what has changed.
+    has_changed: bool,
     /// SO_ERROR has said that the connection broke.
     break_is_told: bool,
     /// The program may still read, and write: it did not shut that down.
@@ -63,6 +65,7 @@ impl State {
             id: Arc::new(id),
             options,
             pending: None,
+            has_changed: false,
             break_is_told: false,
             reads: true,
             writes: true,
@@ -177,6 +180,7 @@ impl State {
                 Err(errno) => stream.broken = Some(errno),
             }
         }
+        self.has_changed |= (self.reads, self.writes) != (reads, writes);
         (self.reads, self.writes) = (reads, writes);
         Some(Ok(()))
     }
@@ -217,6 +221,7 @@ impl Endpoint for State {
     /// Takes what has come.
     fn progress(&mut self) {
         while let Some(event) = self.id.poll_event() {
+            self.has_changed = true;
             self.handle_event(event);
         }
         let Some(stream) = &mut self.stream else { return };
@@ -226,6 +231,10 @@ impl Endpoint for State {
         {
             self.fail(errno);
         }
+    }
+
+    fn take_change(&mut self) -> bool {
+        std::mem::take(&mut self.has_changed)
     }
 
     /// What a program that polls the socket is told.

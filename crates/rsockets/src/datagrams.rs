@@ -42,6 +42,8 @@ pub(crate) struct Datagrams {
     only: Option<SocketAddr>,
     options: Options,
     buffer: Vec<u8>,
+    /// Who sleeps was not told of what has changed.
+    has_changed: bool,
 }
 
 impl Datagrams {
@@ -58,6 +60,7 @@ impl Datagrams {
             only: None,
             options,
             buffer: vec![0; LONGEST],
+            has_changed: false,
         })
     }
 
@@ -113,6 +116,8 @@ impl Datagrams {
             return Ok(known);
         }
         self.ports.push(DatagramQueuePair::new(address, self.options.receive_queue)?);
+        // Who sleeps does so on the descriptors of those before.
+        self.has_changed = true;
         Ok(self.ports.len() - 1)
     }
 
@@ -187,6 +192,7 @@ impl Datagrams {
             if found == Err(Errno(libc::EAGAIN)) {
                 return;
             }
+            self.has_changed = true;
         }
     }
 
@@ -246,6 +252,10 @@ impl Endpoint for Datagrams {
                 self.arrived(from, data);
             }
         }
+    }
+
+    fn take_change(&mut self) -> bool {
+        std::mem::take(&mut self.has_changed)
     }
 
     fn revents(&mut self, events: c_short) -> c_short {

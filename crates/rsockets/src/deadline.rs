@@ -2,15 +2,19 @@
 
 use std::cell::Cell;
 use std::sync::atomic::{AtomicU32, Ordering};
+use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
 use std::time::{Duration, Instant};
 
 use libc::{c_int, pollfd};
 use uroce_ibverbs::descriptor::poll;
 use uroce_ibverbs::errno::Errno;
 
+use crate::wakeup::Wakeup;
+
 /// How long a call looks again and again before it sleeps: what it waits for is often under way.
 const SPIN: Duration = Duration::from_micros(20);
-/// The longest sleep: a descriptor that another thread has emptied ends no sleep.
+/// The longest sleep: a descriptor that another thread has emptied ends none, and a process without free descriptors has no
+/// wakeup.
 const LONG_SLEEP: Duration = Duration::from_millis(500);
 /// The longest sleep while several threads wait for one socket.
 const SHORT_SLEEP: Duration = Duration::from_millis(1);
@@ -80,6 +84,8 @@ pub(crate) struct Waiters {
     all: AtomicU32,
     /// Those that sleep long, or are about to: they began when nobody else waited.
     long_sleepers: AtomicU32,
+    /// Theirs.
+    wakeups: Mutex<Vec<Arc<Wakeup>>>,
 }
 
 /// One of them, as long as this lives.
@@ -91,6 +97,17 @@ impl Waiters {
         self.all.fetch_add(1, Ordering::SeqCst);
         Waiting(self)
     }
+
+    /// A call has changed what others wait for, and no descriptor of the socket tells them.
+    pub fn wake_long_sleepers(&self) {
+        if self.long_sleepers.load(Ordering::SeqCst) > 0 {
+            self.wakeups().iter().for_each(|wakeup| wakeup.wake());
+        }
+    }
+
+    fn wakeups(&self) -> MutexGuard<'_, Vec<Arc<Wakeup>>> {
+        self.wakeups.lock().unwrap_or_else(PoisonError::into_inner)
+    }
 }
 
 impl Waiting<'_> {
@@ -99,11 +116,14 @@ impl Waiting<'_> {
         if self.0.all.load(Ordering::SeqCst) > 1 { SHORT_SLEEP } else { LONG_SLEEP }
     }
 
-    /// This thread is about to sleep so long at most.
+    /// This thread is about to sleep so long at most. It must look once more, or have the socket's state locked since it looked:
+    /// what another call changes from now on wakes it.
     pub fn falls_asleep(&self, limit: Duration) -> Asleep<'_> {
         let is_long = limit > SHORT_SLEEP;
         self.0.long_sleepers.fetch_add(u32::from(is_long), Ordering::SeqCst);
-        Asleep { waiters: self.0, limit, is_long }
+        let wakeup = if is_long { Wakeup::of_this_thread() } else { None };
+        self.0.wakeups().extend(wakeup.clone());
+        Asleep { waiters: self.0, limit, is_long, wakeup }
     }
 }
 
@@ -119,6 +139,8 @@ pub(crate) struct Asleep<'a> {
     waiters: &'a Waiters,
     limit: Duration,
     is_long: bool,
+    /// `None`: nobody wakes it, and it sleeps to the limit.
+    wakeup: Option<Arc<Wakeup>>,
 }
 
 impl Asleep<'_> {
@@ -127,22 +149,42 @@ impl Asleep<'_> {
         self.waiters.long_sleepers.load(Ordering::SeqCst) > u32::from(self.is_long)
     }
 
+    /// What wakes this thread beside the descriptors of its sockets.
+    pub fn wakeup(&self) -> Option<&Wakeup> {
+        self.wakeup.as_deref()
+    }
+
     /// Sleeps until one of the descriptors is readable, or it is time to look again.
     ///
     /// # Errors
     /// EINTR.
     pub fn sleep(&self, fds: &[c_int], deadline: &Deadline) -> Result<(), Errno> {
         let one = |fd: &c_int| pollfd { fd: *fd, events: libc::POLLIN, revents: 0 };
-        let mut set: Vec<pollfd> = fds.iter().map(one).collect();
-        poll(&mut set, deadline.sleep_ms(self.limit))?;
+        let wakeup = self.wakeup().map(Wakeup::fd);
+        let mut set: Vec<pollfd> = fds.iter().chain(&wakeup).map(one).collect();
+        let woken = poll(&mut set, deadline.sleep_ms(self.limit));
+        self.awoke(&set);
+        woken?;
         deadline.woken();
         Ok(())
+    }
+
+    /// poll(2) has returned with these.
+    pub fn awoke(&self, set: &[pollfd]) {
+        let is_due =
+            |wakeup: &&Wakeup| set.iter().any(|one| one.fd == wakeup.fd() && one.revents != 0);
+        self.wakeup().filter(is_due).into_iter().for_each(Wakeup::clear);
     }
 }
 
 impl Drop for Asleep<'_> {
     fn drop(&mut self) {
         self.waiters.long_sleepers.fetch_sub(u32::from(self.is_long), Ordering::SeqCst);
+        let Some(own) = &self.wakeup else { return };
+        let mut wakeups = self.waiters.wakeups();
+        if let Some(at) = wakeups.iter().position(|wakeup| Arc::ptr_eq(wakeup, own)) {
+            wakeups.swap_remove(at);
+        }
     }
 }
 

@@ -45,6 +45,7 @@ mod socket;
 mod sockopt;
 mod stream;
 mod transfer;
+mod wakeup;
 
 #[cfg(test)]
 mod tests;

@@ -1,5 +1,7 @@
 //! Waiting for our sockets and other descriptors together.
 
+use std::time::Duration;
+
 use libc::{c_int, pollfd};
 use uroce_ibverbs::descriptor;
 use uroce_ibverbs::errno::Errno;
@@ -18,20 +20,23 @@ pub fn poll(fds: &mut [pollfd], deadline: &Deadline) -> Result<usize, Errno> {
     let waiting: Vec<Waiting<'_>> = known.map(|socket| socket.any().waiters().enter()).collect();
     let alone = Waiters::default();
     loop {
+        // Others may have come, or gone.
+        let shortest = waiting.iter().map(Waiting::sleep_limit).min();
+        let limit = shortest.unwrap_or_else(|| alone.enter().sleep_limit());
+        let stays_awake = deadline.spins() || deadline.is_over();
+        let limit = if stays_awake { Duration::ZERO } else { limit };
+        // Before the look: what another call changes behind it wakes this thread.
+        let asleep: Vec<Asleep<'_>> = waiting.iter().map(|one| one.falls_asleep(limit)).collect();
         let mut ready = look(fds, &sockets);
-        let others = sleep(fds, &sockets, 0)?;
+        let others = sleep(fds, &sockets, None, 0)?;
         ready += others;
         if ready > 0 || deadline.is_over() {
             return Ok(ready);
         }
-        // Others may have come, or gone.
-        let shortest = waiting.iter().map(Waiting::sleep_limit).min();
-        let limit = shortest.unwrap_or_else(|| alone.enter().sleep_limit());
-        let asleep: Vec<Asleep<'_>> = waiting.iter().map(|one| one.falls_asleep(limit)).collect();
         let known = sockets.iter().flatten().zip(&asleep);
         let armed = known.filter(|(socket, asleep)| socket.any().arm(asleep)).count();
-        if armed == 0 && !deadline.spins() {
-            let ready = sleep(fds, &sockets, deadline.sleep_ms(limit))?;
+        if armed == 0 && !stays_awake {
+            let ready = sleep(fds, &sockets, asleep.first(), deadline.sleep_ms(limit))?;
             if ready > 0 {
                 return Ok(ready + look(fds, &sockets));
             }
@@ -52,13 +57,18 @@ fn look(fds: &mut [pollfd], sockets: &[Option<Handle>]) -> usize {
 
 /// Sleeps until one of the descriptors has something; returns how many of those that are none of our
 /// sockets have.
-fn sleep(fds: &mut [pollfd], sockets: &[Option<Handle>], timeout: c_int) -> Result<usize, Errno> {
+fn sleep(
+    fds: &mut [pollfd],
+    sockets: &[Option<Handle>],
+    asleep: Option<&Asleep<'_>>,
+    timeout: c_int,
+) -> Result<usize, Errno> {
     let mut set = Vec::with_capacity(fds.len() * 2);
+    let wake = |fd| pollfd { fd, events: libc::POLLIN, revents: 0 };
     for (one, socket) in fds.iter().zip(sockets) {
         match socket {
             None => set.push(pollfd { revents: 0, ..*one }),
             Some(socket) if timeout != 0 => {
-                let wake = |fd| pollfd { fd, events: libc::POLLIN, revents: 0 };
                 set.extend(socket.any().fds().into_iter().map(wake));
             }
             Some(_) => {}
@@ -67,7 +77,10 @@ fn sleep(fds: &mut [pollfd], sockets: &[Option<Handle>], timeout: c_int) -> Resu
     if set.is_empty() && timeout == 0 {
         return Ok(0);
     }
-    descriptor::poll(&mut set, timeout)?;
+    set.extend(asleep.and_then(Asleep::wakeup).map(|wakeup| wake(wakeup.fd())));
+    let found = descriptor::poll(&mut set, timeout);
+    asleep.iter().for_each(|asleep| asleep.awoke(&set));
+    found?;
     let mut ready = 0;
     let others = fds.iter_mut().zip(sockets).filter(|(_, socket)| socket.is_none());
     for (one, _) in others {

@@ -3,6 +3,7 @@
 use std::net::SocketAddr;
 use std::sync::atomic::{AtomicBool, Ordering};
 use std::sync::{Mutex, MutexGuard, PoisonError};
+use std::time::Duration;
 
 use libc::{c_int, c_short};
 use uroce_ibverbs::errno::Errno;
@@ -15,6 +16,8 @@ use crate::options::Options;
 pub(crate) trait Endpoint: Send {
     /// Takes what has come.
     fn progress(&mut self);
+    /// True, once: something has changed of which no descriptor tells who sleeps, or none does any more.
+    fn take_change(&mut self) -> bool;
     /// What a program that polls the socket is told.
     fn revents(&mut self, events: c_short) -> c_short;
     /// The next completion wakes who sleeps on the descriptors; true if that is news, so that one more look is due. Only who is
@@ -54,7 +57,23 @@ impl<S: Endpoint> Socket<S> {
     pub fn state(&self) -> MutexGuard<'_, S> {
         let mut state = self.state_as_it_was();
         state.progress();
+        self.wake_after(&mut state);
         state
+    }
+
+    /// Others that sleep look again if there is a reason.
+    pub fn wake_after(&self, state: &mut S) {
+        if state.take_change() {
+            self.waiters.wake_long_sleepers();
+        }
+    }
+
+    /// The socket was closed. Calls that wait for it end.
+    pub fn mark_closed(&self) {
+        // Who is about to sleep has the state locked since it looked.
+        let _state = self.state_as_it_was();
+        self.closed.store(true, Ordering::Relaxed);
+        self.waiters.wake_long_sleepers();
     }
 
     /// The state as the last call left it.
@@ -121,14 +140,18 @@ impl<S: Endpoint> Socket<S> {
             if self.closed.load(Ordering::Relaxed) {
                 return Err(Errno(libc::EBADF));
             }
-            if let Some(answer) = ready(&mut state) {
+            let answer = ready(&mut state);
+            self.wake_after(&mut state);
+            if let Some(answer) = answer {
                 return answer;
             }
             if deadline.is_over() {
                 return Err(Errno(libc::EAGAIN));
             }
-            let asleep = waiting.falls_asleep(waiting.sleep_limit());
-            if state.arm(&asleep) || deadline.spins() {
+            let spins = deadline.spins();
+            let limit = if spins { Duration::ZERO } else { waiting.sleep_limit() };
+            let asleep = waiting.falls_asleep(limit);
+            if state.arm(&asleep) || spins {
                 continue;
             }
             let fds = state.fds();

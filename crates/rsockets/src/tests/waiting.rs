@@ -2,13 +2,14 @@
 
 use std::io::{PipeReader, PipeWriter, Read as _, Write as _};
 use std::os::fd::AsRawFd as _;
-use std::time::Duration;
+use std::time::{Duration, Instant};
 
 use libc::{MSG_DONTWAIT, POLLERR, POLLHUP, POLLIN, POLLNVAL, POLLOUT, c_int, pollfd};
 use uroce_ibverbs::descriptor;
+use uroce_ibverbs::errno::Errno;
 
 use super::{LONG_MS, at, end, handle, new, pair};
-use crate::{Deadline, close, poll};
+use crate::{Deadline, Handle, close, poll};
 
 fn one(fd: c_int, events: i16) -> pollfd {
     // Of an earlier call: poll overwrites it.
@@ -169,4 +170,103 @@ fn a_call_of_another_thread_leaves_the_event_to_who_sleeps() {
     drop(asleep);
     assert!(any.arm(&falls_asleep), "it runs: the event is not needed any more");
     end(both);
+}
+
+/// One thread sleeps for a socket, and a call of another one handles what it waits for before it runs: it is woken.
+fn assert_woken(socket: &Handle, call: impl FnOnce()) {
+    let any = socket.any();
+    let sleeper = any.waiters().enter();
+    let asleep = sleeper.falls_asleep(Duration::from_secs(20));
+    while any.arm(&asleep) {}
+    call();
+    let begin = Instant::now();
+    asleep.sleep(&any.fds(), &Deadline::never()).expect("no signal");
+    assert!(begin.elapsed() < Duration::from_secs(10), "it slept on");
+}
+
+#[test]
+fn a_datagram_by_udp_that_another_call_takes_wakes_who_sleeps() {
+    let (from, two) = (new(libc::SOCK_DGRAM), new(libc::SOCK_DGRAM));
+    handle(from).bind(at("127.48.98.12:0")).expect("a free port");
+    handle(two).bind(at("127.48.98.13:0")).expect("a free port");
+    assert_woken(&handle(two), || {
+        let to = handle(two).local();
+        assert_eq!(handle(from).send(b"first", 0, to), Ok(5));
+        while look(&mut [one(two, POLLIN)]) == 0 {}
+    });
+    assert_eq!(handle(two).receive(&mut [0; 8], MSG_DONTWAIT).map(|(count, _)| count), Ok(5));
+    assert_eq!((close(from), close(two)), (Ok(()), Ok(())));
+}
+
+#[test]
+fn a_request_that_another_call_takes_wakes_who_sleeps() {
+    let (listener, caller) = (new(libc::SOCK_STREAM), new(libc::SOCK_STREAM | libc::SOCK_NONBLOCK));
+    handle(listener).bind(at("127.48.98.14:0")).expect("a free port");
+    handle(listener).listen(1).expect("it is bound");
+    handle(caller).bind(at("127.48.98.15:0")).expect("a free port");
+    let to = handle(listener).local().expect("it listens");
+    assert_woken(&handle(listener), || {
+        assert_eq!(handle(caller).connect(to), Err(Errno(libc::EINPROGRESS)));
+        while look(&mut [one(listener, POLLIN)]) == 0 {}
+    });
+    let accepted = handle(listener).accept().expect("the request").into_fd();
+    assert_eq!(poll(&mut [one(caller, POLLOUT)], &Deadline::of_poll(LONG_MS)), Ok(1));
+    assert_eq!(close(listener), Ok(()));
+    end((caller, accepted));
+}
+
+#[test]
+fn a_queue_pair_that_another_call_makes_is_slept_on() {
+    let (socket, peer) = (new(libc::SOCK_DGRAM), at("127.48.98.19:9"));
+    handle(socket).bind(at("127.48.98.18:0")).expect("a free port");
+    assert_woken(&handle(socket), || assert_eq!(handle(socket).connect(peer), Ok(())));
+    assert_eq!(close(socket), Ok(()));
+}
+
+#[test]
+fn a_half_that_another_call_shuts_down_wakes_who_sleeps() {
+    let both = pair("127.48.98.20:0", "127.48.98.21:0");
+    // What both have said when they connected has come.
+    assert_eq!(poll(&mut [one(both.1, POLLOUT)], &Deadline::of_poll(LONG_MS)), Ok(1));
+    let is_settled = |fd| handle(fd).stream().expect("a stream").state().is_settled();
+    while !(is_settled(both.0) && is_settled(both.1)) {}
+    assert_eq!(look(&mut [one(both.0, POLLIN), one(both.1, POLLIN)]), 0);
+    assert_woken(&handle(both.0), || {
+        assert_eq!(handle(both.0).shutdown(libc::SHUT_RD), Ok(()));
+    });
+    end(both);
+}
+
+#[test]
+fn a_socket_that_another_call_closes_wakes_who_sleeps() {
+    for kind in [libc::SOCK_STREAM, libc::SOCK_DGRAM] {
+        let fd = new(kind);
+        assert_woken(&handle(fd), || assert_eq!(close(fd), Ok(())));
+    }
+}
+
+#[test]
+fn a_thread_that_polls_wakes_another_one_that_waits() {
+    let two = new(libc::SOCK_DGRAM);
+    handle(two).bind(at("127.48.98.17:0")).expect("a free port");
+    let to = handle(two).local();
+    let mut slept = Duration::ZERO;
+    for _ in 0..20 {
+        let sleeper = std::thread::spawn(move || {
+            poll(&mut [one(two, POLLIN)], &Deadline::never()).expect("no signal");
+            Instant::now()
+        });
+        std::thread::sleep(Duration::from_millis(5));
+        // A new one knows no queue pair yet, and sends by UDP.
+        let from = new(libc::SOCK_DGRAM);
+        handle(from).bind(at("127.48.98.16:0")).expect("a free port");
+        assert_eq!(handle(from).send(b"x", 0, to), Ok(1));
+        while look(&mut [one(two, POLLIN)]) == 0 {}
+        let there = Instant::now();
+        assert_eq!(close(from), Ok(()));
+        slept += sleeper.join().expect("no panic").saturating_duration_since(there);
+        assert_eq!(handle(two).receive(&mut [0], MSG_DONTWAIT).map(|(count, _)| count), Ok(1));
+    }
+    assert!(slept < Duration::from_secs(4), "{slept:?} in 20 waits");
+    assert_eq!(close(two), Ok(()));
 }
