@@ -86,6 +86,7 @@ impl Answers {
     /// A request leaves: what it says about answers before.
     pub(super) fn note_request(&mut self, sight: &Sight<'_>, sent_below: u64, ledger: &mut Ledger) {
         self.note_gap_repair(sight, sent_below);
+        self.completed = self.completed.wrapping_add(sight.completed.into());
         let bth = &sight.packet.bth;
         let asks = bth.ack_req || bth.reserved7 & TAKES_GAP_LISTS != 0;
         self.asks = (self.asks + u32::from(asks)).min(MOST_ASKS);

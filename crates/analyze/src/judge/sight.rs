@@ -61,7 +61,7 @@ impl<'a> Sight<'a> {
             after: again.and_then(|again| again.after),
             reads: annotation.outstanding.reads,
             outstanding: annotation.outstanding.packets,
-            completed: annotation.acknowledges.map_or(0, |it| it.messages),
+            completed: annotation.acknowledges.map_or(annotation.completed, |it| it.messages),
         }
     }
 

@@ -43,6 +43,8 @@ pub struct Annotation {
     pub is_unsolicited: bool,
     /// What an acknowledgement, a NAK or a response settles.
     pub acknowledges: Option<Acknowledged>,
+    /// Messages that are complete with this request: the answer to them was captured before it.
+    pub completed: u32,
     /// Time from the request to this answer, where no repetition makes it ambiguous (Karn).
     pub round_trip: Option<Duration>,
     /// What is under way of the requests that it belongs to, after it.
@@ -146,6 +148,7 @@ impl Annotation {
             gap_before: None,
             is_unsolicited: false,
             acknowledges: None,
+            completed: 0,
             round_trip: None,
             outstanding: Outstanding::default(),
             rnr_wait: None,

@@ -61,6 +61,8 @@ pub(super) struct RequestVerdict {
     pub(super) is_reordered: bool,
     pub(super) gap: Option<Gap>,
     pub(super) rnr_wait: Option<RnrWait>,
+    /// Messages that are complete with it, since an answer to them was captured before it.
+    pub(super) completed: u32,
 }
 
 impl Requests {
@@ -183,10 +185,9 @@ impl Requests {
         if !self.holes.is_empty() {
             self.close_holes(Some(config.order_tolerance), figures);
         }
-        if self.una > psn {
-            self.complete(packet.time, packet.frame);
-        }
-        RequestVerdict { psn, message: Some(message), gap, ..RequestVerdict::default() }
+        let is_early = self.una > psn;
+        let completed = if is_early { self.complete(packet.time, packet.frame) } else { 0 };
+        RequestVerdict { psn, message: Some(message), gap, completed, ..RequestVerdict::default() }
     }
 
     /// A request that is seen for the first time.

@@ -181,6 +181,7 @@ impl Tracker {
         annotation.is_reordered = verdict.is_reordered;
         annotation.gap_before = verdict.gap;
         annotation.rnr_wait = verdict.rnr_wait;
+        annotation.completed = verdict.completed;
         annotation.outstanding = outstanding;
         self.collect(id);
     }

@@ -108,6 +108,22 @@ fn the_msn_counts_messages() {
     run(&[(10, 12), (11, 12), (12, 13)]).keeps("msn-mismatch");
 }
 
+#[test]
+fn an_ack_that_was_captured_before_its_request_counts_its_message() {
+    let run = |skipped| {
+        let mut scene = Scene::connected();
+        scene.ack(10, 11);
+        scene.send(10);
+        for psn in 11..15 {
+            scene.send(psn);
+            scene.ack(psn, psn + 1 + skipped);
+        }
+        scene
+    };
+    assert_eq!(run(0).names(), [""; 0]);
+    run(1).breaks("msn-mismatch");
+}
+
 /// The responder counts a READ when it executes it, so that its MSN is ahead while the response is missing.
 #[test]
 fn the_msn_is_ahead_while_a_response_is_lost() {
