@@ -103,10 +103,13 @@ impl Requests {
     }
 
     /// The oldest PSN that the requester may go back to. A READ that is not answered may lie far back,
-    /// since it takes as many PSNs as its answer.
+    /// since it takes as many PSNs as its answer. So may what is not acknowledged; without any answer in the capture
+    /// that is all that was ever sent, and tells nothing.
     fn oldest(&self) -> UnwrappedPsn {
         let open = self.messages.front().filter(|_| self.messages.reads > 0);
-        open.map_or(self.next, |message| message.first_psn.min(self.next))
+        let of_read = open.map_or(self.next, |message| message.first_psn);
+        let unacknowledged = if self.una > self.first { self.una } else { self.next };
+        of_read.min(unacknowledged).min(self.next)
     }
 
     /// What is under way.

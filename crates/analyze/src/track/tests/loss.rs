@@ -128,3 +128,36 @@ fn going_back_over_a_long_read_is_no_new_life() {
     assert_eq!(again(answered, 10), (true, 0), "what was acknowledged behind it changes nothing");
     assert_eq!(again(begin(), 0xf0_0000), (false, 1), "but what was never sent does");
 }
+
+/// Long SENDs and WRITEs, of which only the end asks for an ACK.
+#[test]
+fn going_back_over_many_packets_that_are_not_acknowledged_is_no_new_life() {
+    const PSNS: u32 = 70_000;
+    let begin = || {
+        let mut wire = Wire::new();
+        wire.send(A, B, 9);
+        wire.ack(B, A, 9);
+        wire.sends(A, B, 10..10 + PSNS);
+        wire
+    };
+    let again = |mut wire: Wire, psn| {
+        wire.wait(Duration::from_millis(100));
+        let is_again = wire.send(A, B, psn).retransmission.is_some();
+        (is_again, wire.figures(FlowId(0)).restarts)
+    };
+    assert_eq!(again(begin(), 10), (true, 0));
+    assert_eq!(again(begin(), 500), (true, 0), "the first ones may be lost before the capture");
+    assert_eq!(again(begin(), 0xf0_0000), (false, 1), "what was never sent");
+    let mut answered = begin();
+    answered.ack(B, A, 9 + PSNS);
+    assert_eq!(again(answered, 500), (false, 1), "what is acknowledged is over");
+}
+
+/// Without any answer in the capture all that was ever sent is not acknowledged.
+#[test]
+fn a_jump_back_without_any_answer_is_a_new_life() {
+    let mut wire = Wire::new();
+    wire.sends(A, B, 10..70_010);
+    assert!(wire.send(A, B, 500).retransmission.is_none());
+    assert_eq!(wire.figures(FlowId(0)).restarts, 1);
+}
