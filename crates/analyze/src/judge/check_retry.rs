@@ -324,8 +324,8 @@ impl Repeats {
     /// A DREQ came before anything shows whether the requester gave up.
     fn conclude_close(&self, flow: usize, retries: Retries, ledger: &mut Ledger) {
         let Some(close) = self.close else { return };
-        let waits = self.not_ready.filter(|it| !it.is_over && it.time <= close.time);
-        let stuck = self.stuck.filter(|it| self.is_waiting(it) && it.time <= close.time);
+        let waits = self.not_ready.filter(|it| !it.is_over);
+        let stuck = self.stuck.filter(|it| self.is_waiting(it));
         if let Some(it) = waits {
             ledger.record(&CLOSED_UNANSWERED, Some(flow), it.frame, || {
                 close.behind_rnr(&it, retries)

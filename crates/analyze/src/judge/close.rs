@@ -51,17 +51,22 @@ impl Close {
     pub(super) fn behind_rnr(&self, it: &NotReady, retries: Retries) -> String {
         let rnr = retries.rnr.map_or_else(String::new, |rnr| format!("; rnr_retry {rnr}"));
         let psn = it.psn & 0xff_ffff;
-        format!("{} RNR NAKs for PSN {psn:#x}, the last {}{rnr}", it.naks, self.before(it.time))
+        format!("{} RNR NAKs for PSN {psn:#x}, the last {}{rnr}", it.naks, self.distance(it.time))
     }
 
     /// In words, behind a repetition.
     pub(super) fn behind_repetition(&self, it: &Stuck, retries: Retries) -> String {
         let count = retries.count.map_or_else(String::new, |count| format!("; retry_cnt {count}"));
         let (psn, copies) = (it.psn & 0xff_ffff, it.copies);
-        format!("PSN {psn:#x} sent {copies} times, the last {}{count}", self.before(it.time))
+        format!("PSN {psn:#x} sent {copies} times, the last {}{count}", self.distance(it.time))
     }
 
-    fn before(&self, time: Timestamp) -> String {
-        format!("{} before the DREQ of frame {}", words(self.time.since(time)), self.frame)
+    /// The end that did not send the DREQ may go on for a while.
+    fn distance(&self, time: Timestamp) -> String {
+        let (distance, way) = match time <= self.time {
+            true => (self.time.since(time), "before"),
+            false => (time.since(self.time), "behind"),
+        };
+        format!("{} {way} the DREQ of frame {}", words(distance), self.frame)
     }
 }

@@ -162,6 +162,24 @@ fn the_last_wait_may_be_twice_as_long_as_the_one_before() {
     assert_eq!(ends(MS * 420), [EndKind::RetriesExceeded]);
 }
 
+/// Its application has not closed its own end yet.
+#[test]
+fn a_requester_that_goes_on_behind_the_dreq_of_its_peer_has_a_note() {
+    let ends = || {
+        let mut scene = sent(7, FOR_EVER);
+        let remote_qpn = uroce_wire::Qpn::new(ASKS);
+        scene.mad(true, Dreq { remote_qpn, ..dreq() });
+        for _ in 0..3 {
+            scene.wait(MS * 100);
+            scene.send(10);
+        }
+        later(scene)
+    };
+    assert_eq!(kinds(ends()), []);
+    let finding = ends().breaks("closed-unanswered");
+    assert!(finding.text.contains("behind the DREQ of frame 25"), "{}", finding.text);
+}
+
 /// A DREQ that names the wrong connection is not heeded.
 #[test]
 fn a_connection_that_goes_on_behind_a_dreq_can_still_fail() {
