@@ -126,12 +126,13 @@ impl Cm {
         self.ids.draw_port(|port| !listeners.contains(ServiceId::new(space, port)))
     }
 
-    /// An id that is free; `None` if the table is full.
+    /// An id that is free; `None` if the table is full of what is not over. Peers choose how long TIMEWAIT takes, so that one
+    /// of those makes room.
     fn draw_id(&mut self) -> Option<CommId> {
-        if self.table.connections() >= self.limits.max_connections {
+        let Cm { ids, table, limits, out, .. } = self;
+        if table.connections() >= limits.max_connections && !table.end_first_timewait(out) {
             return None;
         }
-        let Cm { ids, table, .. } = self;
         ids.draw(|id| !table.is_taken(id))
     }
 

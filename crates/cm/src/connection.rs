@@ -301,13 +301,16 @@ impl Connection {
                 self.tell_end(&[], out);
                 self.enter_timewait(now);
             }
-            State::Timewait => {
-                self.tell(Event::TimewaitExit { id: self.id }, out);
-                self.enter(State::Closed);
-            }
+            State::Timewait => self.end_timewait(out),
             State::Established => self.check_again(now, own_tid, out),
             State::RepReceived | State::Closed => self.deadline = None,
         }
+    }
+
+    pub(crate) fn end_timewait(&mut self, out: &mut Outbox) {
+        debug_assert!(self.state == State::Timewait);
+        self.tell(Event::TimewaitExit { id: self.id }, out);
+        self.enter(State::Closed);
     }
 
     /// Gone to make room for another caller. The peer's address may be forged: it hears nothing.

@@ -57,7 +57,8 @@ pub const PROVEN_SOURCES: usize = 1_024;
 /// How much a device's connection manager takes on.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub struct CmLimits {
-    /// Connections in any state, TIMEWAIT included, and service id resolutions that were not answered.
+    /// Connections in any state, and service id resolutions that were not answered. Where there are so many, the TIMEWAIT that
+    /// would end first ends.
     pub max_connections: usize,
     /// Requests that were not answered, or whose answer was not confirmed, of all sources. A
     /// quarter is kept free for sources that have completed an exchange before; of the others the

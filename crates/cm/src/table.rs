@@ -25,6 +25,8 @@ struct Entry {
     unconfirmed: Option<Time>,
     /// Its entry among the answers that are kept.
     answered: Option<Time>,
+    /// Its entry among those in TIMEWAIT.
+    timewait: Option<Time>,
     /// It is counted as half open.
     half_open: bool,
     /// It is counted as waiting at this listener.
@@ -49,6 +51,7 @@ pub(crate) struct Table {
     timers: TimeOrder,
     unconfirmed: TimeOrder,
     answered: TimeOrder,
+    timewait: TimeOrder,
     pub(crate) half_open: HalfOpen,
     pub(crate) listeners: Listeners,
 }
@@ -146,6 +149,7 @@ impl Table {
             armed: None,
             unconfirmed: None,
             answered: None,
+            timewait: None,
             half_open: false,
             waits_at: None,
             indexed: None,
@@ -164,6 +168,8 @@ impl Table {
         self.timers.settle(&mut entry.armed, id, exchange.deadline());
         self.unconfirmed.settle(&mut entry.unconfirmed, id, exchange.unconfirmed_since());
         self.answered.settle(&mut entry.answered, id, exchange.answered_until());
+        let timewait = exchange.deadline().filter(|_| exchange.state() == State::Timewait);
+        self.timewait.settle(&mut entry.timewait, id, timewait);
         let (peer, half_open) = (entry.exchange.peer(), entry.exchange.is_half_open());
         match (entry.half_open, half_open) {
             (false, true) => self.half_open.add(peer, service_of(&entry.exchange)),
@@ -258,6 +264,16 @@ impl Table {
         if let Some((_, id)) = self.answered.first().filter(|_| too_many) {
             self.make_room(id, out);
         }
+    }
+
+    /// The TIMEWAIT that would end first ends now, for a new exchange. False if there is none.
+    pub(crate) fn end_first_timewait(&mut self, out: &mut Outbox) -> bool {
+        let Some((_, id)) = self.timewait.first() else { return false };
+        if let Some(connection) = self.connection_mut(id) {
+            connection.end_timewait(out);
+        }
+        self.settle(id);
+        true
     }
 
     /// How many there are but for answers that are kept.

@@ -107,6 +107,36 @@ fn a39_forged_calls_that_are_taken_back_do_not_fill_the_table_with_timewait() {
 }
 
 #[test]
+fn a39_connections_that_are_over_make_room_for_new_ones() {
+    let limits = CmLimits { max_connections: 5, ..CmLimits::default() };
+    let mut world = World::with_limits(limits);
+    world.b.cm.listen(world.now, SERVICE, 8).expect("free");
+    let mut ended = Vec::new();
+    for n in 0..20 {
+        let call = Call::new(B, SERVICE, Qpn::new(100 + n), Psn::new(0));
+        let a = world.a.cm.connect(world.now, &call).expect("the oldest has made room at A");
+        world.exchange();
+        if n >= 5 {
+            assert_eq!(world.b.event(), Event::TimewaitExit { id: ended[n as usize - 5] });
+        }
+        let (b, _) = world.request();
+        let acceptance = Acceptance::new(Qpn::new(200 + n), Psn::new(7));
+        world.b.cm.accept(world.now, b, &acceptance).expect("accepted");
+        world.exchange();
+        world.a.cm.establish(a, &[]).expect("established");
+        world.exchange();
+        world.a.cm.disconnect(world.now, a, &[]).expect("established");
+        world.exchange();
+        assert_eq!(world.b.cm.state(b), Some(State::Timewait));
+        assert_eq!(world.b.drops, []);
+        world.b.events.clear();
+        ended.push(b);
+        world.now += Duration::from_micros(1);
+    }
+    assert_eq!((world.a.cm.len(), world.b.cm.len()), (5, 5));
+}
+
+#[test]
 fn a39_calls_of_a_proven_source_that_are_a_moment_old_are_safe() {
     let mut world = World::new();
     world.connected();
