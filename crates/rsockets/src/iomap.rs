@@ -12,7 +12,7 @@ use crate::deadline::Deadline;
 use crate::fd_table::Handle;
 use crate::mapped::{Mapped, Mapping};
 use crate::protocol::{Iomap, Remote};
-use crate::stream::Stream;
+use crate::stream::{Peer, Stream};
 use crate::transfer::send_with;
 
 /// How long a mapping waits for room to tell the peer of it.
@@ -57,13 +57,22 @@ impl Handle {
         off_t::try_from(offset).map_err(|_| INVALID)
     }
 
-    /// `riounmap`.
+    /// `riounmap`. The peer is told before anything that is sent later. What it writes nevertheless is refused, since the buffer
+    /// is registered no more.
     ///
     /// # Errors
     /// EINVAL: it is not mapped.
     pub fn unmap(&self, addr: usize, length: usize) -> Result<(), Errno> {
-        let removed = self.stream()?.state().mapped.remove(addr, length);
-        if removed { Ok(()) } else { Err(INVALID) }
+        let socket = self.stream()?;
+        let take = |state: &mut State| state.mapped.take(addr, length).map(drop).ok_or(INVALID);
+        let taken = socket.wait_through_signals(Deadline::after(LONG), |state| {
+            tell_unmapped(state, addr, length).then(|| take(state))
+        });
+        match taken {
+            // A peer that takes nothing is not told. The program has its buffer back all the same.
+            Err(Errno(libc::EAGAIN | libc::EBADF)) => take(&mut socket.state()),
+            other => other,
+        }
     }
 
     /// Writes to what the peer has mapped at an offset: `riowrite`. Returns how many bytes were written.
@@ -103,6 +112,20 @@ fn tell(state: &mut State, index: u32) -> Option<Result<(), Errno>> {
     match state.stream.as_mut()?.tell_mapped(index, &iomap) {
         Ok(told) => told.then_some(Ok(())),
         Err(errno) => Some(Err(errno)),
+    }
+}
+
+/// Tells the peer that a buffer will not be mapped any more, if it knows of it. False: try again later.
+fn tell_unmapped(state: &mut State, addr: usize, length: usize) -> bool {
+    let Some(index) = state.mapped.of(addr, length).and_then(|mapping| mapping.index) else {
+        return true;
+    };
+    match state.connected() {
+        // A connection that breaks with this has no peer any more.
+        Some(Ok(stream)) if stream.broken.is_none() && stream.peer != Peer::Gone => {
+            stream.tell_unmapped(index).unwrap_or(true)
+        }
+        _ => true,
     }
 }
 

@@ -13,6 +13,12 @@ pub(crate) struct Mapping {
     pub index: Option<u32>,
 }
 
+impl Mapping {
+    fn is_of(&self, addr: usize, length: usize) -> bool {
+        (self.addr, self.length) == (addr, length)
+    }
+}
+
 /// What a socket has mapped.
 #[derive(Debug, Default)]
 pub(crate) struct Mapped(Vec<Mapping>);
@@ -45,11 +51,15 @@ impl Mapped {
         self.0.retain(|mapping| mapping.index != Some(index));
     }
 
-    /// Removes one of the mappings of a buffer. False: it is not mapped.
-    pub fn remove(&mut self, addr: usize, length: usize) -> bool {
-        let is_it = |mapping: &Mapping| (mapping.addr, mapping.length) == (addr, length);
-        let at = self.0.iter().position(is_it);
-        at.map(|at| drop(self.0.remove(at))).is_some()
+    /// The first of the mappings of a buffer.
+    pub fn of(&self, addr: usize, length: usize) -> Option<&Mapping> {
+        self.0.iter().find(|mapping| mapping.is_of(addr, length))
+    }
+
+    /// Takes that away.
+    pub fn take(&mut self, addr: usize, length: usize) -> Option<Mapping> {
+        let at = self.0.iter().position(|mapping| mapping.is_of(addr, length))?;
+        Some(self.0.remove(at))
     }
 
     /// An offset behind all that is mapped.

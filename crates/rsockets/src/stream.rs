@@ -301,6 +301,15 @@ impl Stream {
         self.queue_pair.write_inline(write, &iomap.entry(private_data.big_endian)).map(|()| true)
     }
 
+    /// Tells the peer that an entry stands for no buffer any more: it has no bytes. The protocol has no other word for it. False:
+    /// try again later.
+    ///
+    /// # Errors
+    /// ECONNRESET; ENOSPC: the peer has no such entry.
+    pub fn tell_unmapped(&mut self, index: u32) -> Result<bool, Errno> {
+        self.tell_mapped(index, &Iomap { offset: 0, buffer: Remote::default() })
+    }
+
     /// Buffers that the peer lets us tell it of.
     pub fn peer_iomaps(&self) -> u32 {
         self.private_data.map_or(0, |private_data| private_data.iomaps)

@@ -510,6 +510,40 @@ fn a_write_goes_to_what_the_peer_has_mapped_there() {
 }
 
 #[test]
+fn an_entry_without_bytes_tells_the_peer_of_what_was_unmapped() {
+    with(
+        "45",
+        |_| {},
+        |peer, socket| {
+            let tell = |index, iomap: Option<&Iomap>| {
+                let ours = handle(socket);
+                let mut state = ours.stream().expect("a stream").state();
+                let stream = state.stream.as_mut().expect("it is connected");
+                match iomap {
+                    Some(iomap) => stream.tell_mapped(index, iomap),
+                    None => stream.tell_unmapped(index),
+                }
+            };
+            let entry = |peer: &RawPeer, index: usize| {
+                let at = ENTRIES as usize * Remote::LEN + index * Iomap::LEN;
+                Iomap::parse(peer.read(&peer.table, at, Iomap::LEN).first_chunk()?)
+            };
+            let [one, two] = [(100, 8), (108, 4)].map(|(offset, length)| {
+                let buffer = Remote { addr: 0x1000 + offset, rkey: 7, length };
+                Iomap { offset, buffer }
+            });
+            assert_eq!((tell(0, Some(&one)), tell(1, Some(&two))), (Ok(true), Ok(true)));
+            assert_eq!([peer.heard(), peer.heard()], [0, 1].map(Message::IomapUpdated));
+            assert_eq!([0, 1].map(|index| entry(peer, index)), [Some(one), Some(two)]);
+            assert_eq!(tell(0, None), Ok(true));
+            assert_eq!(peer.heard(), Message::IomapUpdated(0));
+            let nothing = Iomap { offset: 0, buffer: Remote::default() };
+            assert_eq!([0, 1].map(|index| entry(peer, index)), [Some(nothing), Some(two)]);
+        },
+    );
+}
+
+#[test]
 fn mapped_buffers_that_cannot_be_are_not_there() {
     with(
         "44",
