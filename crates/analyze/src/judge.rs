@@ -29,6 +29,7 @@ mod rules;
 mod sight;
 #[cfg(test)]
 mod tests;
+mod unanswered;
 mod words;
 
 use std::collections::{HashMap, HashSet};

@@ -6,7 +6,6 @@ use uroce_wire::{NakCode, SyndromeKind, rnr_timer_ns};
 
 use super::close::Close;
 use super::finding::Ledger;
-use super::flow_state::Retries;
 use super::requests::RequestsSeen;
 use super::rules::acknowledge::UNANSWERED;
 use super::rules::retry::{
@@ -14,6 +13,7 @@ use super::rules::retry::{
     RNR_LOOP, RNR_TIMER_IGNORED, SENDS_AFTER_FATAL, TIMEOUT_STORM,
 };
 use super::sight::Sight;
+use super::unanswered::{NotReady, Retries, Stuck};
 use super::words::words;
 use crate::Timestamp;
 
@@ -30,31 +30,6 @@ const ON_THE_WAY: Duration = Duration::from_millis(200);
 
 /// Time by which the packets of the last round, or silence, may be late.
 const LATE: Duration = Duration::from_millis(10);
-
-/// A packet that is sent again and again.
-#[derive(Debug, Clone, Copy)]
-pub(super) struct Stuck {
-    pub(super) psn: u64,
-    pub(super) frame: u64,
-    pub(super) copies: u32,
-    first_time: Timestamp,
-    pub(super) time: Timestamp,
-    pub(super) interval: Duration,
-    /// The interval before; zero if there was none.
-    pub(super) interval_before: Duration,
-}
-
-/// A responder that was not ready.
-#[derive(Debug, Clone, Copy)]
-pub(super) struct NotReady {
-    pub(super) psn: u64,
-    pub(super) frame: u64,
-    pub(super) naks: u32,
-    wait: Duration,
-    pub(super) time: Timestamp,
-    /// The packet was sent again since.
-    is_over: bool,
-}
 
 /// A NAK that ended the queue pair.
 #[derive(Debug, Clone, Copy)]

@@ -4,9 +4,8 @@
 
 use std::time::Duration;
 
-use super::check_retry::{NotReady, Stuck};
-use super::flow_state::Retries;
 use super::sight::Sight;
+use super::unanswered::{NotReady, Retries, Stuck};
 use super::words::words;
 use crate::Timestamp;
 

@@ -9,12 +9,13 @@ use uroce_cm::{Ari, CommId, Mad, MadError, Message, RejReason};
 use uroce_wire::{Mtu, Qpn};
 
 use super::finding::Ledger;
-use super::flow_state::{Agreed, Retries};
+use super::flow_state::Agreed;
 use super::rules::connection::{
     CM_MALFORMED, CM_NO_DREP, CM_NO_REPLY, CM_NO_RTU, CM_REFUSED_BY_APPLICATION, CM_REJECTED,
     CM_REPEATED,
 };
 use super::sight::Sight;
+use super::unanswered::Retries;
 use crate::Timestamp;
 use crate::track::FlowKey;
 

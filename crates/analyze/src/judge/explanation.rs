@@ -4,10 +4,11 @@ use std::fmt;
 
 use uroce_wire::NakCode;
 
-use super::check_retry::{Fatal, NotReady, RequesterEnd, Stuck};
+use super::check_retry::{Fatal, RequesterEnd};
 use super::finding::words_of;
 use super::flow_state::FlowState;
 use super::rule::Assumption;
+use super::unanswered::{NotReady, Stuck};
 use crate::Timestamp;
 use crate::track::FlowKey;
 

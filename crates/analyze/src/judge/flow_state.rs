@@ -10,6 +10,7 @@ use super::finding::Ledger;
 use super::requests::RequestsSeen;
 use super::rule::Assumption;
 use super::rules::capture::CAPTURE_INCOMPLETE;
+use super::unanswered::Retries;
 use crate::Timestamp;
 use crate::track::FlowKey;
 
@@ -22,15 +23,6 @@ pub(super) struct Agreed {
     pub(super) depth: u8,
     /// How often the requester of the flow sends again.
     pub(super) retries: Retries,
-}
-
-/// How often a requester sends again before it gives up, as far as connection management says.
-#[derive(Debug, Clone, Copy, PartialEq, Eq, Default)]
-pub(super) struct Retries {
-    /// retry_cnt.
-    pub(super) count: Option<u8>,
-    /// rnr_retry; 7 is for ever.
-    pub(super) rnr: Option<u8>,
 }
 
 /// What is remembered of one flow.
