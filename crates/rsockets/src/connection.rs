@@ -86,6 +86,10 @@ impl State {
 
     /// The peer of a call says with it who it is; who was called knows that from the call.
     fn established(&mut self, private_data: &[u8]) {
+        // What a peer has sent before may have broken the connection already.
+        if self.phase != Phase::Connecting {
+            return;
+        }
         let Some(stream) = &mut self.stream else { return };
         let begun = if stream.is_begun() { Ok(()) } else { stream.begin(private_data) };
         match begun {
@@ -285,5 +289,28 @@ impl Endpoint for State {
             }
             _ => return None,
         })
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use uroce_device::cm::PortSpace;
+
+    use super::*;
+
+    #[test]
+    fn a_connection_that_broke_before_it_stood_does_not_stand_later() {
+        let id = OwnedId::new(PortSpace::Tcp).expect("an id");
+        id.bind("127.48.98.22:0".parse().expect("an address")).expect("a free port");
+        let mut state = State::new(id, Options::new());
+        let stream = state.open_stream().expect("it has a device");
+        let private_data = stream.private_data();
+        stream.begin(&private_data).expect("it may be");
+        stream.broken = Some(RESET);
+        state.phase = Phase::Connecting;
+        state.progress();
+        state.handle_event(ConnectionEvent::Established(Vec::new()));
+        assert_eq!(state.phase, Phase::Failed(RESET));
+        assert_eq!([state.take_error(), state.take_error()], [Some(RESET), None], "once");
     }
 }
