@@ -1,6 +1,7 @@
 //! poll(2) on sockets of ours and other descriptors together.
 
 use std::io::{PipeReader, PipeWriter, Read as _, Write as _};
+use std::net::UdpSocket;
 use std::os::fd::AsRawFd as _;
 use std::time::{Duration, Instant};
 
@@ -9,6 +10,7 @@ use uroce_ibverbs::descriptor;
 use uroce_ibverbs::errno::Errno;
 
 use super::{LONG_MS, at, end, handle, new, pair};
+use crate::datagram_header::Introduction;
 use crate::{Deadline, Handle, close, poll};
 
 fn one(fd: c_int, events: i16) -> pollfd {
@@ -146,10 +148,19 @@ fn several_threads_sleep_on_one_socket() {
     end(both);
 }
 
+/// Two ends that are connected, and have taken what both have said then.
+fn settled_pair(ours: &str, theirs: &str) -> (c_int, c_int) {
+    let both = pair(ours, theirs);
+    assert_eq!(poll(&mut [one(both.1, POLLOUT)], &Deadline::of_poll(LONG_MS)), Ok(1));
+    let is_settled = |fd| handle(fd).stream().expect("a stream").state().is_settled();
+    while !(is_settled(both.0) && is_settled(both.1)) {}
+    assert_eq!(look(&mut [one(both.0, POLLIN), one(both.1, POLLIN)]), 0);
+    both
+}
+
 #[test]
 fn a_call_of_another_thread_leaves_the_event_to_who_sleeps() {
-    let both = pair("127.48.98.10:0", "127.48.98.11:0");
-    assert_eq!(poll(&mut [one(both.1, POLLOUT)], &Deadline::of_poll(LONG_MS)), Ok(1));
+    let both = settled_pair("127.48.98.10:0", "127.48.98.11:0");
     let socket = handle(both.1);
     let any = socket.any();
     let completions = *any.fds().last().expect("that of the completion channel");
@@ -225,12 +236,7 @@ fn a_queue_pair_that_another_call_makes_is_slept_on() {
 
 #[test]
 fn a_half_that_another_call_shuts_down_wakes_who_sleeps() {
-    let both = pair("127.48.98.20:0", "127.48.98.21:0");
-    // What both have said when they connected has come.
-    assert_eq!(poll(&mut [one(both.1, POLLOUT)], &Deadline::of_poll(LONG_MS)), Ok(1));
-    let is_settled = |fd| handle(fd).stream().expect("a stream").state().is_settled();
-    while !(is_settled(both.0) && is_settled(both.1)) {}
-    assert_eq!(look(&mut [one(both.0, POLLIN), one(both.1, POLLIN)]), 0);
+    let both = settled_pair("127.48.98.20:0", "127.48.98.21:0");
     assert_woken(&handle(both.0), || {
         assert_eq!(handle(both.0).shutdown(libc::SHUT_RD), Ok(()));
     });
@@ -249,7 +255,9 @@ fn a_socket_that_another_call_closes_wakes_who_sleeps() {
 fn a_thread_that_polls_wakes_another_one_that_waits() {
     let two = new(libc::SOCK_DGRAM);
     handle(two).bind(at("127.48.98.17:0")).expect("a free port");
-    let to = handle(two).local();
+    let to = handle(two).local().expect("it is bound");
+    let peer = UdpSocket::bind("127.48.98.16:0").expect("a free port");
+    let introduction = Introduction { is_data: true, qpn: 17, to: to.ip() };
     let mut slept = Duration::ZERO;
     for _ in 0..20 {
         let sleeper = std::thread::spawn(move || {
@@ -257,13 +265,10 @@ fn a_thread_that_polls_wakes_another_one_that_waits() {
             Instant::now()
         });
         std::thread::sleep(Duration::from_millis(5));
-        // A new one knows no queue pair yet, and sends by UDP.
-        let from = new(libc::SOCK_DGRAM);
-        handle(from).bind(at("127.48.98.16:0")).expect("a free port");
-        assert_eq!(handle(from).send(b"x", 0, to), Ok(1));
+        let bytes = [&introduction.encode()[..], b"x"].concat();
+        peer.send_to(&bytes, to).expect("loopback takes it");
         while look(&mut [one(two, POLLIN)]) == 0 {}
         let there = Instant::now();
-        assert_eq!(close(from), Ok(()));
         slept += sleeper.join().expect("no panic").saturating_duration_since(there);
         assert_eq!(handle(two).receive(&mut [0], MSG_DONTWAIT).map(|(count, _)| count), Ok(1));
     }
