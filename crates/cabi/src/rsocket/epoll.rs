@@ -57,12 +57,15 @@ impl PollSet {
         Ok((self.members.clone(), change))
     }
 
-    /// A member is as it was when a wait began, and is told of now.
+    /// A member is as it was when a wait began, and is told of now. It goes behind all others: a wait that has room for few tells
+    /// of those first that were not told of, as with epoll(7).
     fn tell(&mut self, told: &Member) -> bool {
-        let Some(member) = self.members.iter_mut().find(|member| *member == told) else {
+        let Some(at) = self.members.iter().position(|member| member == told) else {
             return false;
         };
-        member.is_disarmed = member.events & libc::EPOLLONESHOT as u32 != 0;
+        let member = self.members.remove(at);
+        let is_disarmed = member.events & libc::EPOLLONESHOT as u32 != 0;
+        self.members.push(Member { is_disarmed, ..member });
         true
     }
 
@@ -154,7 +157,8 @@ fn change(set: &mut PollSet, operation: c_int, member: Member) -> Result<(), Err
         (libc::EPOLL_CTL_ADD, Some(_)) => return Err(Errno(libc::EEXIST)),
         (libc::EPOLL_CTL_ADD, None) => members.push(member),
         (libc::EPOLL_CTL_MOD, Some(index)) => members[index] = member,
-        (libc::EPOLL_CTL_DEL, Some(index)) => drop(members.swap_remove(index)),
+        // The others keep their turn.
+        (libc::EPOLL_CTL_DEL, Some(index)) => drop(members.remove(index)),
         (libc::EPOLL_CTL_MOD | libc::EPOLL_CTL_DEL, None) => return Err(Errno(libc::ENOENT)),
         _ => return Err(INVALID),
     }
@@ -303,6 +307,35 @@ mod tests {
                 libc::close(set);
             }
         });
+    }
+
+    #[test]
+    fn a_wait_with_room_for_few_goes_on_behind_those_it_told_of() {
+        let set = repoll_create(libc::EPOLL_CLOEXEC);
+        // SAFETY: numbers.
+        let fds = [(); 5].map(|()| unsafe { libc::eventfd(1, 0) });
+        for (number, fd) in (0..).zip(fds) {
+            let mut event = epoll_event { events: libc::EPOLLIN as u32, u64: number };
+            // SAFETY: a descriptor of this test, and an event.
+            let added = unsafe { repoll_ctl(set, libc::EPOLL_CTL_ADD, fd, &raw mut event) };
+            assert_eq!(added, 0);
+        }
+        let next = || {
+            let mut out = [epoll_event { events: 0, u64: 0 }; 2];
+            // SAFETY: room for two.
+            assert_eq!(unsafe { repoll_wait(set, out.as_mut_ptr(), 2, 0) }, 2);
+            out.map(|event| event.u64)
+        };
+        assert_eq!([next(), next(), next()], [[0, 1], [2, 3], [4, 0]]);
+        // SAFETY: descriptors of this test.
+        unsafe {
+            let gone = repoll_ctl(set, libc::EPOLL_CTL_DEL, fds[1], std::ptr::null_mut());
+            assert_eq!((gone, next(), next()), (0, [2, 3], [4, 0]), "the others keep their turn");
+            for fd in fds {
+                libc::close(fd);
+            }
+            libc::close(set);
+        }
     }
 
     #[test]
