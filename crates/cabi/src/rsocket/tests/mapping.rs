@@ -131,3 +131,23 @@ fn a_buffer_that_is_mapped_already_is_mapped_once_more() {
     assert_eq!(seen, *b"ab");
     close(both);
 }
+
+#[test]
+fn a_write_to_what_was_unmapped_is_refused_and_the_connection_stays() {
+    let both = mapping("127.48.99.9:0", "127.48.99.10:0", 2);
+    let (mut one, mut two) = ([0; 8], [0; 8]);
+    assert_eq!(map(both.1, &mut one, libc::PROT_WRITE, 50), Ok(50));
+    assert_eq!(map(both.1, &mut two, libc::PROT_WRITE, 58), Ok(58));
+    synchronize(both.1, both.0);
+    assert_eq!(write(both.0, b"a", 50), Ok(1));
+    synchronize(both.0, both.1);
+    assert_eq!(unmap(both.1, &mut one), Ok(()));
+    synchronize(both.1, both.0);
+    assert_eq!(write(both.0, b"b", 50), Err(EINVAL), "it is mapped no more");
+    assert_eq!(write(both.0, b"c", 58), Ok(1), "the other one is");
+    synchronize(both.0, both.1);
+    // SAFETY: the memory is the test's own, read as a program reads what a NIC has written.
+    let seen = unsafe { [one.as_ptr().read_volatile(), two.as_ptr().read_volatile()] };
+    assert_eq!(seen, *b"ac");
+    close(both);
+}
