@@ -301,21 +301,19 @@ impl Connection {
                 self.tell_end(&[], out);
                 self.enter_timewait(now);
             }
-            State::Timewait => self.end_timewait(out),
+            State::Timewait => self.close_silently(out),
             State::Established => self.check_again(now, own_tid, out),
             State::RepReceived | State::Closed => self.deadline = None,
         }
     }
 
-    pub(crate) fn end_timewait(&mut self, out: &mut Outbox) {
-        debug_assert!(self.state == State::Timewait);
-        self.tell(Event::TimewaitExit { id: self.id }, out);
-        self.enter(State::Closed);
-    }
-
-    /// Gone to make room for another caller. The peer's address may be forged: it hears nothing.
-    pub(crate) fn make_room(&mut self, out: &mut Outbox) {
-        self.tell(Event::TimedOut { id: self.id }, out);
+    /// Its TIMEWAIT is over, or another caller needs the room. The peer's address may be forged: it hears nothing.
+    pub(crate) fn close_silently(&mut self, out: &mut Outbox) {
+        let event = match self.state {
+            State::Timewait => Event::TimewaitExit { id: self.id },
+            _ => Event::TimedOut { id: self.id },
+        };
+        self.tell(event, out);
         self.enter(State::Closed);
     }
 

@@ -70,7 +70,7 @@ impl Exchange {
     /// Gone, so that another one has room.
     pub(crate) fn make_room(&mut self, out: &mut Outbox) {
         match self {
-            Exchange::Connection(connection) => connection.make_room(out),
+            Exchange::Connection(connection) => connection.close_silently(out),
             Exchange::Resolution(resolution) => resolution.close(),
         }
     }

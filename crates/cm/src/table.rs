@@ -269,10 +269,7 @@ impl Table {
     /// The TIMEWAIT that would end first ends now, for a new exchange. False if there is none.
     pub(crate) fn end_first_timewait(&mut self, out: &mut Outbox) -> bool {
         let Some((_, id)) = self.timewait.first() else { return false };
-        if let Some(connection) = self.connection_mut(id) {
-            connection.end_timewait(out);
-        }
-        self.settle(id);
+        self.make_room(id, out);
         true
     }
 
