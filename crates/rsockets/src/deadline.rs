@@ -9,7 +9,7 @@ use libc::{c_int, pollfd};
 use uroce_ibverbs::descriptor::poll;
 use uroce_ibverbs::errno::Errno;
 
-use crate::wakeup::Wakeup;
+use crate::wakeup::ThreadWakeup;
 
 /// How long a call looks again and again before it sleeps: what it waits for is often under way.
 const SPIN: Duration = Duration::from_micros(20);
@@ -85,7 +85,7 @@ pub(crate) struct Waiters {
     /// Those that sleep long, or are about to: they began when nobody else waited.
     long_sleepers: AtomicU32,
     /// Theirs.
-    wakeups: Mutex<Vec<Arc<Wakeup>>>,
+    wakeups: Mutex<Vec<Arc<ThreadWakeup>>>,
 }
 
 /// One of them, as long as this lives.
@@ -105,7 +105,7 @@ impl Waiters {
         }
     }
 
-    fn wakeups(&self) -> MutexGuard<'_, Vec<Arc<Wakeup>>> {
+    fn wakeups(&self) -> MutexGuard<'_, Vec<Arc<ThreadWakeup>>> {
         self.wakeups.lock().unwrap_or_else(PoisonError::into_inner)
     }
 }
@@ -121,7 +121,7 @@ impl Waiting<'_> {
     pub fn falls_asleep(&self, limit: Duration) -> Asleep<'_> {
         let is_long = limit > SHORT_SLEEP;
         self.0.long_sleepers.fetch_add(u32::from(is_long), Ordering::SeqCst);
-        let wakeup = if is_long { Wakeup::of_this_thread() } else { None };
+        let wakeup = if is_long { ThreadWakeup::of_this_thread() } else { None };
         self.0.wakeups().extend(wakeup.clone());
         Asleep { waiters: self.0, limit, is_long, wakeup }
     }
@@ -140,7 +140,7 @@ pub(crate) struct Asleep<'a> {
     limit: Duration,
     is_long: bool,
     /// `None`: nobody wakes it, and it sleeps to the limit.
-    wakeup: Option<Arc<Wakeup>>,
+    wakeup: Option<Arc<ThreadWakeup>>,
 }
 
 impl Asleep<'_> {
@@ -150,7 +150,7 @@ impl Asleep<'_> {
     }
 
     /// What wakes this thread beside the descriptors of its sockets.
-    pub fn wakeup(&self) -> Option<&Wakeup> {
+    pub fn wakeup(&self) -> Option<&ThreadWakeup> {
         self.wakeup.as_deref()
     }
 
@@ -160,7 +160,7 @@ impl Asleep<'_> {
     /// EINTR.
     pub fn sleep(&self, fds: &[c_int], deadline: &Deadline) -> Result<(), Errno> {
         let one = |fd: &c_int| pollfd { fd: *fd, events: libc::POLLIN, revents: 0 };
-        let wakeup = self.wakeup().map(Wakeup::fd);
+        let wakeup = self.wakeup().map(ThreadWakeup::fd);
         let mut set: Vec<pollfd> = fds.iter().chain(&wakeup).map(one).collect();
         let woken = poll(&mut set, deadline.sleep_ms(self.limit));
         self.awoke(&set);
@@ -171,9 +171,10 @@ impl Asleep<'_> {
 
     /// poll(2) has returned with these.
     pub fn awoke(&self, set: &[pollfd]) {
-        let is_due =
-            |wakeup: &&Wakeup| set.iter().any(|one| one.fd == wakeup.fd() && one.revents != 0);
-        self.wakeup().filter(is_due).into_iter().for_each(Wakeup::clear);
+        let is_due = |wakeup: &&ThreadWakeup| {
+            set.iter().any(|one| one.fd == wakeup.fd() && one.revents != 0)
+        };
+        self.wakeup().filter(is_due).into_iter().for_each(ThreadWakeup::clear);
     }
 }
 

@@ -11,31 +11,31 @@ use libc::c_int;
 /// Makes a descriptor readable that one thread sleeps on, beside those of its sockets: another thread may have read what
 /// made these readable.
 #[derive(Debug)]
-pub(crate) struct Wakeup {
+pub(crate) struct ThreadWakeup {
     reader: UnixStream,
     writer: UnixStream,
 }
 
 thread_local! {
     /// One for each thread that sleeps, and not for each socket: a program may wait for hundreds of them.
-    static OF_THIS_THREAD: OnceCell<Arc<Wakeup>> = const { OnceCell::new() };
+    static OF_THIS_THREAD: OnceCell<Arc<ThreadWakeup>> = const { OnceCell::new() };
 }
 
-impl Wakeup {
+impl ThreadWakeup {
     /// That of the calling thread; `None`: the process has no descriptors for it, or the thread ends.
-    pub fn of_this_thread() -> Option<Arc<Wakeup>> {
-        let get_or_make = |own: &OnceCell<Arc<Wakeup>>| match own.get() {
+    pub fn of_this_thread() -> Option<Arc<ThreadWakeup>> {
+        let get_or_make = |own: &OnceCell<Arc<ThreadWakeup>>| match own.get() {
             Some(wakeup) => Some(Arc::clone(wakeup)),
-            None => Wakeup::new().map(|made| Arc::clone(own.get_or_init(|| Arc::new(made)))),
+            None => ThreadWakeup::new().map(|made| Arc::clone(own.get_or_init(|| Arc::new(made)))),
         };
         OF_THIS_THREAD.try_with(get_or_make).ok().flatten()
     }
 
-    fn new() -> Option<Wakeup> {
+    fn new() -> Option<ThreadWakeup> {
         let (reader, writer) = UnixStream::pair().ok()?;
         reader.set_nonblocking(true).ok()?;
         writer.set_nonblocking(true).ok()?;
-        Some(Wakeup { reader, writer })
+        Some(ThreadWakeup { reader, writer })
     }
 
     /// The thread looks again. If there is no room for another byte, it has not yet read those before.
@@ -62,13 +62,13 @@ mod tests {
 
     #[test]
     fn a_thread_is_woken_until_it_is_awake() {
-        let wakeup = Wakeup::of_this_thread().expect("two descriptors");
+        let wakeup = ThreadWakeup::of_this_thread().expect("two descriptors");
         let is_due = || {
             let mut set = [pollfd { fd: wakeup.fd(), events: libc::POLLIN, revents: 0 }];
             poll(&mut set, 0).expect("no signal") > 0
         };
         assert!(!is_due());
-        let again = Wakeup::of_this_thread().expect("it has one");
+        let again = ThreadWakeup::of_this_thread().expect("it has one");
         // More than there is room for.
         (0..1_000_000).for_each(|_| again.wake());
         assert!(is_due());
