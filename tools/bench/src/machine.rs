@@ -38,9 +38,10 @@ impl Machine {
         words.filter(|word| !filler.contains(word)).collect::<Vec<_>>().join("-")
     }
 
-    /// Whether figures of both can be compared: the same processors.
+    /// Whether figures of both can be compared: the same processors and kernel. Builds of one kernel differ in what a system call costs.
     pub fn is_same(&self, other: &Self) -> bool {
-        (&self.processor, self.processors) == (&other.processor, other.processors)
+        (&self.processor, self.processors, &self.kernel)
+            == (&other.processor, other.processors, &other.kernel)
     }
 }
 
@@ -72,6 +73,14 @@ fn commit() -> String {
 #[cfg(test)]
 mod tests {
     use super::*;
+
+    #[test]
+    fn another_kernel_makes_another_machine() {
+        let here = Machine::here();
+        let later = Machine { commit: "later".into(), ..here.clone() };
+        let updated = Machine { kernel: "updated".into(), ..here.clone() };
+        assert!(here.is_same(&later) && !here.is_same(&updated));
+    }
 
     #[test]
     fn a_folder_is_named_like_the_processor() {
