@@ -9,7 +9,8 @@ pub const RX_BUDGET: usize = 64;
 pub const TX_BUDGET: usize = 256;
 /// Most packets that one queue pair may send before the next ready one is served.
 pub const TX_QP_BUDGET: usize = 64;
-/// Most answers, in packets, that wait in an engine although their queue pairs have ended: of sixteen READs of 256 KiB.
+/// Most answers, in packets, that wait in an engine although their queue pairs have ended: as many as sixteen READs of 256 KiB
+/// have with path MTU 1024.
 pub const LAST_ANSWERS: usize = 4_096;
 /// Unacknowledged bytes to one destination, over all queue pairs. Four windows: enough to keep a link
 /// busy, and little enough for the socket buffer of its receiver.
