@@ -122,7 +122,9 @@ impl Waiting<'_> {
         let is_long = limit > SHORT_SLEEP;
         self.0.long_sleepers.fetch_add(u32::from(is_long), Ordering::SeqCst);
         let wakeup = if is_long { ThreadWakeup::of_this_thread() } else { None };
-        self.0.wakeups().extend(wakeup.clone());
+        if let Some(wakeup) = &wakeup {
+            self.0.wakeups().push(Arc::clone(wakeup));
+        }
         Asleep { waiters: self.0, limit, is_long, wakeup }
     }
 }
