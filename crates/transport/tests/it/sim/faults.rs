@@ -7,7 +7,7 @@ use std::hash::Hash;
 use std::rc::Rc;
 
 use uroce_transport::{Instant, limits};
-use uroce_wire::{NakCode, Operation, SyndromeKind, rnr_timer_us};
+use uroce_wire::{NakCode, Operation, Psn, SyndromeKind, read_seen, rnr_timer_us};
 
 use super::rng::Rng;
 use crate::harness::{Fate, Pair, Seen};
@@ -79,7 +79,8 @@ impl Requester {
 struct Responder {
     last_ack: Option<u32>,
     last_msn: Option<u32>,
-    sequence_naks: Vec<u32>,
+    /// PSNs of sequence NAKs, and how far the responder had seen by the last gap list of each.
+    sequence_naks: HashMap<u32, Option<Psn>>,
     rnr_at: Option<u32>,
 }
 
@@ -243,10 +244,13 @@ impl Witness {
                 responder.last_msn = Some(aeth.msn);
             }
             SyndromeKind::Nak(NakCode::PsnSequence) => {
-                let again = responder.sequence_naks.contains(&seen.psn);
-                assert!(!again, "R53: two sequence NAKs for PSN {:#x}", seen.psn);
+                // ADR 33: a NAK comes again to tell of packets that had not been seen by the last one.
+                let told = read_seen(packet.payload(), packet.bth.psn);
+                if let Some(before) = responder.sequence_naks.insert(seen.psn, told) {
+                    let news = told.is_some_and(|told| before.is_none_or(|at| told.since(at) > 0));
+                    assert!(news, "R53: two sequence NAKs for PSN {:#x}", seen.psn);
+                }
                 assert!(responder.rnr_at != Some(seen.psn), "R56: NAK after RNR {:#x}", seen.psn);
-                responder.sequence_naks.push(seen.psn);
             }
             SyndromeKind::Rnr { .. } => responder.rnr_at = Some(seen.psn),
             _ => {}
