@@ -47,12 +47,17 @@ pub struct DeviceConfig {
     /// queues, and one with the switch in the process. The completion vector of a CQ chooses its engine; a queue
     /// pair is in that of its CQs.
     pub engines: NonZeroU8,
+    /// Lets a WRITE of several packets, up to 64 KiB, leave as a WRITE ONLY for each packet on datapaths with GSO, which is up to
+    /// six times as fast (docs/adr/036-split-writes.md). Without it, and with [`faults`](Self::faults), whose rules name parts of
+    /// messages, it leaves as FIRST, MIDDLE and LAST.
+    pub split_writes: bool,
     /// How many objects of which size.
     pub limits: DeviceLimits,
 }
 
 impl DeviceConfig {
-    /// Port 4791 on the best datapath, with one engine and its progress thread, open to questions, a random seed and rxe's limits.
+    /// Port 4791 on the best datapath, with one engine and its progress thread, open to questions, a random seed, split WRITEs and
+    /// rxe's limits.
     pub fn new(address: IpAddr) -> Self {
         DeviceConfig {
             name: None,
@@ -66,6 +71,7 @@ impl DeviceConfig {
             seed: None,
             clock: None,
             engines: NonZeroU8::MIN,
+            split_writes: true,
             limits: DeviceLimits::default(),
         }
     }

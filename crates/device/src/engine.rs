@@ -39,7 +39,7 @@ use transmit::AckPolicy;
 use uroce_cm::{CommId, PortCounters};
 use uroce_datapath::IcrcCaps;
 use uroce_memory::mutation::mutated;
-use uroce_transport::{AsyncEvent, CqId, Instant};
+use uroce_transport::{AsyncEvent, CqId, Features, Instant};
 use uroce_wire::{Mtu, PacketParser, Qpn, Slot};
 
 use crate::clock::Clock;
@@ -58,6 +58,8 @@ pub(crate) struct Nic {
     parser: PacketParser,
     pub(crate) limits: DeviceLimits,
     active_mtu: Mtu,
+    /// What its queue pairs do beyond the specification.
+    features: Features,
     pub(crate) qps: QpTable,
     pub(crate) schedule: Schedule,
     pub(crate) gso_black_holes: GsoBlackHoles,

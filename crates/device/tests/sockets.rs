@@ -5,9 +5,10 @@ mod common;
 use std::net::IpAddr;
 
 use common::{Node, QKEY, assert_ok, collect, pattern, rc_pair};
+use uroce_device::datapath::LoopbackFabric;
 use uroce_device::limits::RX_BUDGET;
 use uroce_device::transport::{QpAttr, QpAttrMask, QpState, QpType, SendOp};
-use uroce_device::{DatapathChoice, Device, DeviceConfig, OpenError, interfaces};
+use uroce_device::{DatapathChoice, Device, DeviceConfig, Faults, OpenError, interfaces};
 
 const PORT: u16 = 24_791;
 
@@ -68,6 +69,43 @@ fn two_queue_pairs_of_one_device_over_the_kernel() {
     a.send(q1, 2, SendOp::Send, &[buffer.sge(0, 4096)]);
     assert_ok(&collect(&[(&a, 2)])[0]);
     assert_eq!(buffer.bytes(4096, 4096), pattern(4096, 7));
+}
+
+/// How many messages a WRITE of four packets is for the peer.
+fn messages_of_a_write(config: DeviceConfig, last: u8) -> u64 {
+    let open = |last| {
+        let address = [127, 0, 0, last].into();
+        Node::open(DeviceConfig {
+            address,
+            port: PORT + 4,
+            progress_thread: false,
+            ..config.clone()
+        })
+    };
+    let (a, b) = (open(last), open(last + 1));
+    let (qa, _) = rc_pair(&a, &b);
+    let (from, to) = (a.buffer(4096), b.buffer(4096));
+    from.write(0, &pattern(4096, 5));
+    let (va, rkey) = (to.addr(), to.mr.rkey);
+    a.send(qa, 1, SendOp::Write { va, rkey }, &[from.sge(0, 4096)]);
+    assert_ok(&collect(&[(&a, 1), (&b, 0)]).concat());
+    assert_eq!(to.bytes(0, 4096), pattern(4096, 5));
+    b.counter("rdma_recvs")
+}
+
+#[test]
+fn a_short_write_leaves_as_write_onlys_where_packets_form_gso_batches_and_nobody_objects() {
+    let config = DeviceConfig::new([127, 0, 0, 1].into());
+    assert_eq!(messages_of_a_write(config.clone(), 47), 4, "each packet is a WRITE ONLY");
+    let whole = DeviceConfig { split_writes: false, ..config.clone() };
+    assert_eq!(messages_of_a_write(whole, 49), 1, "FIRST, MIDDLE, MIDDLE, LAST");
+    let rule = "tx op=write part=last -> delay=1us".parse().expect("a rule");
+    let faults = Some(Faults::new(rule, Some(7)).expect("a seed is given"));
+    let faulty = DeviceConfig { faults, ..config };
+    assert_eq!(messages_of_a_write(faulty, 53), 1, "rules name parts of messages");
+    let fabric = LoopbackFabric::new();
+    let local = DeviceConfig::loopback([127, 0, 0, 1].into(), &fabric);
+    assert_eq!(messages_of_a_write(local, 51), 1, "there is nothing to be gained in a process");
 }
 
 /// Payload of entries of odd lengths is under the ICRC as if it lay in one piece.

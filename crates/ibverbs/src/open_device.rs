@@ -126,6 +126,7 @@ fn open_device(interface: &Interface) -> Result<OpenDevice, Errno> {
     config.pcap = settings::pcap();
     config.datapath = settings::datapath()?;
     config.engines = settings::engines();
+    config.split_writes = settings::split_writes();
     config.faults = settings::faults()?;
     let seed = config.faults.as_ref().map(Faults::seed);
     let drawn = config.faults.as_ref().and_then(Faults::drawn_seed);

@@ -102,6 +102,11 @@ fn engines_in(number: &str) -> Option<NonZeroU8> {
     number.parse().ok().filter(|engines: &NonZeroU8| engines.get() <= MAX_ENGINES)
 }
 
+/// Whether short WRITEs may leave as WRITE ONLYs: unless UROCE_SPLIT_WRITES is 0.
+pub fn split_writes() -> bool {
+    std::env::var_os("UROCE_SPLIT_WRITES").is_none_or(|wanted| wanted != "0")
+}
+
 /// The capture file of this process, if UROCE_PCAP names one. Another process that was given the same name, a child
 /// for example, records to a file of its own.
 pub fn pcap() -> Option<PcapFile> {

@@ -4,9 +4,9 @@ use std::collections::HashMap;
 
 use uroce_memory::{MemLimits, MemTable, PdId, Region, Sge};
 use uroce_transport::{
-    AddressVector, Arrival, CompletionQueue, Context, Counters, CqId, CqTable, EventQueue, Instant,
-    QpAttr, QpAttrMask, QpCaps, QpInit, QpState, QpType, QueuePair, RecvWr, ReorderBuffers,
-    SrqTable, Wc, limits,
+    AddressVector, Arrival, CompletionQueue, Context, Counters, CqId, CqTable, EventQueue,
+    Features, Instant, QpAttr, QpAttrMask, QpCaps, QpInit, QpState, QpType, QueuePair, RecvWr,
+    ReorderBuffers, SrqTable, Wc, limits,
 };
 use uroce_wire::{DropReason, Mtu, Packet, Qpn};
 
@@ -55,7 +55,7 @@ impl Responder {
         let mut cqs = CqTable::new();
         let cq = cqs.insert(CompletionQueue::new(COMPLETIONS));
         let mut qp = QueuePair::new(&init(qpn, pd, cq)).map_err(failed)?;
-        qp.set_reorder_buffer(keeps);
+        qp.set_features(Features { reorder_buffer: keeps, ..Features::default() });
         let mut responder = Self {
             qp,
             mem,

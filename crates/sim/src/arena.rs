@@ -19,6 +19,8 @@ const PITCH: usize = MAX_MESSAGE + 128;
 const FIRST: usize = SOURCE + WORDS * 8 + GAP;
 /// Bytes between the words and the first slot, which nothing writes.
 const GAP: usize = 64;
+/// Bytes behind the slots, at the end of the region: what of a range that is half beyond it lies in it.
+const TAIL: usize = MAX_MESSAGE / 2;
 /// What stands where nothing was written.
 const CANARY: u8 = 0xee;
 /// Bytes behind a message that are looked at when it completes; all others when its connection ends.
@@ -26,7 +28,7 @@ const NEAR: usize = 256;
 /// Bytes that are compared at a time where a message may have arrived in part.
 const PART: usize = 256;
 const CANARIES: [u8; PITCH] = [CANARY; PITCH];
-/// What stands in a slot that was never taken.
+/// What stands in a slot that was never taken, and in the tail.
 const ZEROS: [u8; PITCH] = [0; PITCH];
 
 /// A place for one message.
@@ -54,6 +56,8 @@ pub(crate) struct Arena {
     slots: Vec<SlotState>,
     /// A slot that was not empty when it was taken for the first time.
     foreign: Option<SlotId>,
+    /// A WRITE that leaves in parts reaches from the tail over the end of the region.
+    is_tail_open: bool,
     scratch: Box<[u8]>,
     /// Bytes of the scratch that count.
     loaded: usize,
@@ -73,7 +77,7 @@ enum SlotState {
 impl Arena {
     /// Memory that is registered in a protection domain of a device, or with a model if there is none.
     pub(crate) fn new(owner: Option<(&Device, PdId)>, slots: u32, random: &mut Random) -> Arena {
-        let region = Region::alloc(FIRST + slots as usize * PITCH).expect("memory");
+        let region = Region::alloc(FIRST + slots as usize * PITCH + TAIL).expect("memory");
         let all = Access::LOCAL_WRITE
             | Access::REMOTE_WRITE
             | Access::REMOTE_READ
@@ -98,6 +102,7 @@ impl Arena {
             free: (0..slots).rev().map(SlotId).collect(),
             slots: vec![SlotState::Fresh; slots as usize],
             foreign: None,
+            is_tail_open: false,
             scratch: vec![0; SOURCE.max(PITCH)].into(),
             loaded: 0,
         };
@@ -117,6 +122,9 @@ impl Arena {
             if *self.state(slot) == SlotState::Used {
                 self.region.fill(offset(slot), PITCH, CANARY).expect("inside the region");
             }
+        }
+        if std::mem::take(&mut self.is_tail_open) {
+            self.write(self.tail(), &ZEROS[..TAIL]);
         }
         self.words = [0; WORDS];
         self.write(SOURCE, &[0; WORDS * 8]);
@@ -148,6 +156,15 @@ impl Arena {
     pub(crate) fn release(&mut self, slot: SlotId, length: usize) {
         self.region.fill(offset(slot), length, CANARY).expect("inside the region");
         self.free.push(slot);
+    }
+
+    fn tail(&self) -> usize {
+        self.region.len() - TAIL
+    }
+
+    /// The tail may change: parts of a WRITE that fails lie in it.
+    pub(crate) fn open_tail(&mut self) {
+        self.is_tail_open = true;
     }
 
     /// Address of a slot.
@@ -337,6 +354,11 @@ impl Arena {
         let mut gap = [0; GAP];
         self.region.read(SOURCE + WORDS * 8, &mut gap).expect("inside the region");
         ensure(gap == [CANARY; GAP], Invariant::Canaries, || "a byte behind the words".into())?;
+        let tail = &mut self.scratch[..TAIL];
+        self.region.read(self.region.len() - TAIL, tail).expect("inside the region");
+        ensure(self.is_tail_open || *tail == ZEROS[..TAIL], Invariant::Canaries, || {
+            "a byte behind the slots has changed".into()
+        })?;
         for index in 0..self.free.len() {
             let slot = self.free[index];
             let is_fresh = *self.state(slot) == SlotState::Fresh;

@@ -145,7 +145,7 @@ fn open(
     let mtu = scenario.mtu_of(index).bytes() + 200;
     let datapath = |engine| {
         let port = (port.clone(), engine);
-        SimDatapath::new(local, mtu, port, buffers.clone(), scenario.is_joined)
+        SimDatapath::new(local, mtu, port, buffers.clone(), scenario.has_gso)
     };
     let mut keys = [0; 32];
     Random::new(scenario.seed, stream).fill(&mut keys);

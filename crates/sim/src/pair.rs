@@ -78,6 +78,8 @@ pub(crate) struct Pair {
     lookup: Option<Box<Lookup>>,
     /// The network may double and reorder packets: an unreliable service then may do so, too.
     network_reorders: bool,
+    /// Short WRITEs leave in parts, as WRITE ONLYs.
+    splits_writes: bool,
     pub(crate) ends: [End; 2],
     phase: Phase,
     random: Random,
@@ -136,6 +138,7 @@ impl Pair {
             has_slept: false,
             plan,
             network_reorders,
+            splits_writes: scenario.has_gso,
             ends,
             phase: Phase::Running,
             random,

@@ -126,8 +126,8 @@ pub(crate) struct SimDatapath {
     buffers: PacketBuffers,
     space: Vec<u8>,
     committed: usize,
-    /// Whether what arrives together is handed over as one buffer, and that buffer.
-    joins: bool,
+    /// Whether what arrives together is handed over as one buffer, as what leaves may be, and that buffer.
+    has_gso: bool,
     joined: Vec<u8>,
     stats: DatapathStats,
 }
@@ -138,7 +138,7 @@ impl SimDatapath {
         mtu: usize,
         (port, engine): (PortHandle, usize),
         buffers: PacketBuffers,
-        joins: bool,
+        has_gso: bool,
     ) -> SimDatapath {
         let caps = Caps {
             name: "simulation",
@@ -146,7 +146,7 @@ impl SimDatapath {
             tx_batch: 64,
             rx_batch: 64,
             icrc: IcrcCaps { rx: IcrcRx::Verify, tx: IcrcTx::Seal },
-            segments: 1,
+            segments: if has_gso { 64 } else { 1 },
             zero_copy: false,
             headers_visible: true,
             needs: "nothing: the network is simulated",
@@ -159,7 +159,7 @@ impl SimDatapath {
             buffers,
             space: vec![0; PACKET_ROOM],
             committed: 0,
-            joins,
+            has_gso,
             joined: Vec::new(),
             stats: DatapathStats::default(),
         }
@@ -209,7 +209,7 @@ impl Datapath for SimDatapath {
             self.joined.clear();
             let mut packets = 1;
             let is_alike = |next: &SimPacket| next.route == first.route && next.bytes.len() == size;
-            while self.joins && count + packets < limit && queue.front().is_some_and(is_alike) {
+            while self.has_gso && count + packets < limit && queue.front().is_some_and(is_alike) {
                 let Some(next) = queue.pop_front() else { break };
                 if packets == 1 {
                     self.joined.extend_from_slice(&first.bytes);

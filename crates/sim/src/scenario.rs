@@ -196,8 +196,9 @@ pub struct Scenario {
     pub crashes: Vec<Crash>,
     /// Packets that a host forges which is no peer of anybody.
     pub forged: usize,
-    /// What arrives together, of one flow and one length, comes to a NIC as one buffer (GRO).
-    pub is_joined: bool,
+    /// NICs have GSO and GRO: short WRITEs leave as WRITE ONLYs, and what arrives together, of one flow and one length, comes
+    /// as one buffer.
+    pub has_gso: bool,
     /// When faults end, in [`Mode::Liveness`].
     pub faults_end_ns: u64,
     /// Connections.
@@ -290,7 +291,7 @@ impl Scenario {
             mtus: vec![],
             crashes: vec![],
             engines: vec![],
-            is_joined: Random::new(seed, JOINED).chance(60),
+            has_gso: Random::new(seed, JOINED).chance(60),
         };
         scenario.add(&mut Random::new(seed, ADDED));
         scenario.add_engines(&mut Random::new(seed, ENGINES));
@@ -486,7 +487,8 @@ impl fmt::Display for Scenario {
         if *models > 0 {
             writeln!(f, "  nodes {} to {} are models of rxe", nodes - models, nodes - 1)?;
         }
-        let joined = if self.is_joined { ", and what is alike as one buffer" } else { "" };
+        let joined =
+            if self.has_gso { ", and what is alike as one buffer; WRITEs are split" } else { "" };
         writeln!(f, "  {family}, a NIC takes packets in every {interval} ns{joined}")?;
         if *mode == Mode::Liveness {
             writeln!(f, "  faults end at {} ns", self.faults_end_ns)?;

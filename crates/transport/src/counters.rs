@@ -65,7 +65,7 @@ counters! {
     link_downed,
     /// RDMA operations requested (WRITE, READ, atomics).
     rdma_sends,
-    /// RDMA operations executed for a peer.
+    /// RDMA operations executed for a peer; a WRITE that it has split is several (ADR 36).
     rdma_recvs,
     /// Bytes sent, from BTH to ICRC.
     sent_bytes,

@@ -38,7 +38,7 @@ pub use counters::Counters;
 pub use cq::{CompletionQueue, CqTable, Moderation, Notify, Overflow};
 pub use event::{AsyncEvent, EventQueue};
 pub use id::{CqId, SrqId, XrcdId};
-pub use qp::{Admitted, ArrivedTrain, ModifyQpError, QpTraffic, QueuePair, Run, Window};
+pub use qp::{Admitted, ArrivedTrain, Features, ModifyQpError, QpTraffic, QueuePair, Run, Window};
 pub use qp_state::QpState;
 pub use reorder_buffer::ReorderBuffers;
 pub use retransmission::Retransmission;

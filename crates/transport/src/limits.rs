@@ -31,6 +31,9 @@ pub const WINDOW_GROWTH: u32 = 8;
 /// After so many trains in a row of which nothing was heard a QP sends packets singly, to see whether it is
 /// trains that get lost.
 pub const TRAINS_IN_VAIN: u32 = 3;
+/// A WRITE longer than this does not leave as one WRITE ONLY for each packet, in bytes: the second send that its RETH costs is a
+/// small part of it (ADR 36).
+pub const SPLIT_WRITE_BYTES: u64 = 64 * 1024;
 /// A suspicion that trains get lost is forgotten after this time (ns).
 pub const SUSPICION_NS: u64 = 10_000_000_000;
 /// So often the same READ responses are asked for before they are sent singly, for the same reason,

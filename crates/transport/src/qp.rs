@@ -30,6 +30,7 @@ use crate::context::{Arrival, Context, Step, Transmit};
 use crate::id::CqId;
 use crate::id::SrqId;
 use crate::limits;
+pub use crate::qp::config::Features;
 use crate::qp::config::QpConfig;
 use crate::qp_state::QpState;
 use crate::time::Instant;
@@ -336,24 +337,17 @@ impl QueuePair {
         self.requester.psns().next_new()
     }
 
-    /// Lets this queue pair repeat its last packet when the peer is silent for much longer than
-    /// it was before. Off unless asked for.
-    pub fn set_tail_probes(&mut self, enabled: bool) {
-        self.config.features.tail_probes = enabled && self.config.init.qp_type.is_reliable();
-        self.requester.set_features(&self.config.features);
+    /// What this queue pair does beyond the specification.
+    pub fn features(&self) -> Features {
+        self.config.features
     }
 
-    /// Lets this queue pair send only what is missing to a peer that keeps the rest. Off unless
-    /// asked for: it then goes back to the missing packet and sends everything again.
-    pub fn set_selective_repeat(&mut self, enabled: bool) {
-        self.config.features.selective_repeat = enabled && self.config.init.qp_type.is_reliable();
+    /// Switches on and off what this queue pair does beyond the specification; on others than RC and XRC nothing of it can
+    /// be on. Messages that have begun end as they began.
+    pub fn set_features(&mut self, features: Features) {
+        let reliable = self.config.init.qp_type.is_reliable();
+        self.config.features = if reliable { features } else { Features::default() };
         self.requester.set_features(&self.config.features);
-    }
-
-    /// Lets the responder of this queue pair use a reorder buffer for SENDs and WRITEs that come behind a PSN gap. Without
-    /// it they are dropped, as other implementations do.
-    pub fn set_reorder_buffer(&mut self, enabled: bool) {
-        self.config.features.reorder_buffer = enabled && self.config.init.qp_type.is_reliable();
         self.responder.set_features(&self.config.features);
     }
 

@@ -11,7 +11,8 @@ const AFTER: &str = "\
 Exit codes: 0 all well (also after Ctrl-C, if something was measured), 1 the test failed, \
 2 wrong usage, 3 this machine lacks something, 4 the peer is missing or went away.
 Environment: UROCE_DEVICE (name or address), UROCE_DATAPATH, UROCE_ENGINES, UROCE_ROCE_PORT, \
-UROCE_PCAP, UROCE_FAULT, UROCE_FAULT_SEED, UROCE_LOG, UROCE_SERVE_SOCKET, NO_COLOR. Flags win. `uroce run` passes them on.";
+UROCE_SPLIT_WRITES, UROCE_PCAP, UROCE_FAULT, UROCE_FAULT_SEED, UROCE_LOG, UROCE_SERVE_SOCKET, \
+NO_COLOR. Flags win. `uroce run` passes them on.";
 
 /// A software RDMA NIC (RoCEv2) in userspace: no kernel module, no root.
 #[derive(Debug, Parser)]

@@ -34,6 +34,10 @@ pub struct Global {
     #[arg(long, global = true, value_name = "N",
           value_parser = clap::value_parser!(u8).range(1..=i64::from(MAX_ENGINES)))]
     pub engines: Option<u8>,
+    /// Send each WRITE as FIRST, MIDDLE and LAST, as NICs do. Otherwise one of up to 64 KiB leaves as a WRITE ONLY for each
+    /// packet where that is faster (docs/adr/036-split-writes.md)
+    #[arg(long, global = true)]
+    pub no_split_writes: bool,
     /// Record every packet into a pcapng file, with comments on drops and repetitions. %p in the name becomes
     /// the process id; so does a name that another process records to (docs/captures.md)
     #[arg(long, global = true, value_name = "FILE")]
@@ -96,6 +100,17 @@ impl Global {
             self.roce_port = Some(port.ok_or_else(|| {
                 Failure::usage(format!("UROCE_ROCE_PORT is {number}, not a number from 1 to 65535"))
             })?);
+        }
+        if let Some(wanted) = set("UROCE_SPLIT_WRITES") {
+            self.no_split_writes |= match &*wanted {
+                "0" => true,
+                "1" => false,
+                _ => {
+                    return Err(Failure::usage(format!(
+                        "UROCE_SPLIT_WRITES is {wanted}, not 0 or 1"
+                    )));
+                }
+            };
         }
         self.read_faults(set)?;
         self.pcap = self.pcap.or_else(|| set("UROCE_PCAP").map(PathBuf::from));

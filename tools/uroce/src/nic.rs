@@ -21,6 +21,8 @@ pub struct Nics {
     faults: Option<Faults>,
     /// Engines of each device.
     engines: NonZeroU8,
+    /// Short WRITEs may leave as WRITE ONLYs.
+    split_writes: bool,
 }
 
 #[derive(Debug, Clone)]
@@ -57,6 +59,7 @@ impl Nics {
             pcap: global.pcap.as_ref().map(create).transpose()?,
             faults: global.faults.clone(),
             engines: global.engines(),
+            split_writes: !global.no_split_writes,
         })
     }
 
@@ -101,7 +104,8 @@ impl Nics {
             .address(address)
             .port(self.port)
             .datapath(self.datapath.clone())
-            .engines(self.engines);
+            .engines(self.engines)
+            .split_writes(self.split_writes);
         if let Some(name) = name {
             builder = builder.name(name);
         }

@@ -83,7 +83,8 @@ fn assemble(config: &DeviceConfig, path: Path) -> Result<Device, OpenError> {
     let (active_mtu, guid) = (active_mtu(&interface)?, guid_of(&interface));
     let limits = limits(config.limits, has_slot, datapaths.len());
     let clock = Clock::new(config.clock.clone());
-    let builder = EngineBuilder::new(local, (active_mtu, guid), seed, limits, clock);
+    let builder = EngineBuilder::new(local, (active_mtu, guid), seed, limits, clock)
+        .split_writes(config.split_writes && config.faults.is_none());
     // Before the threads: an engine may have something for another one from its first packet on.
     let engines = Engines::new(start_engines(datapaths, &builder)?);
     let all = engines.all();

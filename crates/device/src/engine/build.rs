@@ -6,7 +6,7 @@ use rand_chacha::ChaCha20Rng;
 use rand_chacha::rand_core::{RngCore, SeedableRng};
 use uroce_cm::Identity;
 use uroce_memory::{MemLimits, MemTable};
-use uroce_transport::Instant;
+use uroce_transport::{Features, Instant};
 use uroce_wire::{Mtu, PacketParser};
 
 use super::gsi::{ACK_DELAY, GSI_SOURCE_PORT, Gsi};
@@ -29,6 +29,7 @@ pub(crate) struct EngineBuilder {
     guid: u64,
     seed: [u8; 32],
     limits: DeviceLimits,
+    split_writes: bool,
     /// One clock for all engines: completions of all engines have comparable timestamps.
     clock: Clock,
 }
@@ -66,12 +67,18 @@ impl EngineBuilder {
         limits: DeviceLimits,
         clock: Clock,
     ) -> Self {
-        EngineBuilder { local, active_mtu, guid, seed, limits, clock }
+        EngineBuilder { local, active_mtu, guid, seed, limits, split_writes: false, clock }
+    }
+
+    /// Short WRITEs leave as WRITE ONLYs, if they can form GSO batches.
+    pub(crate) fn split_writes(self, split_writes: bool) -> Self {
+        EngineBuilder { split_writes, ..self }
     }
 
     /// The engine with this number, counted from 0.
     pub(crate) fn build(&self, mut datapath: EngineDatapath, number: u8) -> Engine {
-        let &EngineBuilder { local, active_mtu, guid, seed, mut limits, ref clock } = self;
+        let &EngineBuilder { local, active_mtu, guid, seed, mut limits, split_writes, ref clock } =
+            self;
         let Streams { keys, qpns, comm_ids } = Streams::of_engine(seed, number);
         let gsi_port = datapath.source_port(GSI_SOURCE_PORT);
         let slot = datapath.shared_port().map(|port| port.slot());
@@ -93,6 +100,12 @@ impl EngineBuilder {
             parser: PacketParser::default(),
             limits,
             active_mtu,
+            features: Features {
+                tail_probes: true,
+                selective_repeat: true,
+                reorder_buffer: true,
+                split_writes: split_writes && gso,
+            },
             qps: QpTable::new(qpns, slot),
             schedule: Schedule::new(gso, IN_FLIGHT_BYTES),
             gso_black_holes: GsoBlackHoles::new(gso),

@@ -90,9 +90,7 @@ impl Nic {
             port_mtu: self.active_mtu,
         };
         let mut qp = QueuePair::new(&init)?;
-        qp.set_tail_probes(true);
-        qp.set_reorder_buffer(true);
-        qp.set_selective_repeat(true);
+        qp.set_features(self.features);
         qp.set_source_port(datapath.source_port(qp.wanted_source_port()));
         let pd = request.pd;
         self.tables.mem.retain_pd(pd).map_err(|_| NoSuchObject::pd(pd))?;

@@ -250,6 +250,13 @@ impl Pair {
             posted.key = Some(peer.stale_keys[which]);
         }
         posted.mistake = Some(mistake);
+        // ADR 36: the parts that lie in the region are written before the first one that does not.
+        let is_split = self.splits_writes
+            && matches!(posted.work, Work::Write { imm: None, .. })
+            && posted.length > self.plan.mtu.bytes();
+        if mistake == Mistake::Range && is_split {
+            self.ends[1 - index].arena.open_tail();
+        }
         // UC loses the message, and tells nobody.
         self.has_mistake |= self.is_reliable();
     }

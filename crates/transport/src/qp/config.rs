@@ -25,12 +25,21 @@ pub(crate) struct QpConfig {
     pub(crate) completion_counters: AttachedCounters,
 }
 
-/// What the device has switched on; of reliable queue pairs only.
-#[derive(Debug, Clone, Copy, Default)]
-pub(crate) struct Features {
-    pub(crate) tail_probes: bool,
-    pub(crate) selective_repeat: bool,
-    pub(crate) reorder_buffer: bool,
+/// What a queue pair does beyond the specification where that is a help. All of it is off unless asked for, and only RC and XRC
+/// queue pairs have any of it.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, Default)]
+pub struct Features {
+    /// The requester repeats its last packet when the peer is silent for much longer than it was before.
+    pub tail_probes: bool,
+    /// The requester sends only what is missing to a peer that keeps the rest. Without it it goes back to the missing packet
+    /// and sends everything again.
+    pub selective_repeat: bool,
+    /// The responder has a reorder buffer for SENDs and WRITEs that come behind a PSN gap. Without it they are dropped, as
+    /// other implementations do.
+    pub reorder_buffer: bool,
+    /// A WRITE of several packets without immediate data, up to [`SPLIT_WRITE_BYTES`](crate::limits::SPLIT_WRITE_BYTES), leaves as a WRITE ONLY for each
+    /// packet instead of FIRST, MIDDLE and LAST: packets of one length form GSO batches across messages (ADR 36).
+    pub split_writes: bool,
 }
 
 impl QpConfig {

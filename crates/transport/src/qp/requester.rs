@@ -13,16 +13,18 @@ mod segment;
 mod selective_repeat;
 mod send_queue;
 mod send_window;
+mod small;
 mod timers;
 mod transmit;
 
 use std::collections::VecDeque;
 
 use fast_path::Middle;
-pub(super) use fast_path::{poll_small_train, take_response_train};
+pub(super) use fast_path::take_response_train;
 use selective_repeat::SelectiveRepeat;
 use send_queue::SendQueue;
 use send_window::{AckRequests, CongestionWindow, PsnWindow};
+pub(super) use small::poll_small_train;
 use timers::{AckTimer, RnrWait, TailProbe};
 use uroce_wire::Psn;
 

@@ -11,7 +11,7 @@ const STEP: u64 = 10_000;
 /// A pair that probes, and has just measured its round trip.
 fn pair() -> Pair {
     let mut pair = Pair::rc();
-    pair.nodes[0].qp.set_tail_probes(true);
+    pair.set_features(0, |features| features.tail_probes = true);
     write(&mut pair, 1, SendFlags::SIGNALED);
     pair.run_for(STEP);
     assert!(pair.nodes[0].sends()[0].is_ok());
@@ -96,7 +96,7 @@ fn r82_a_message_after_a_pause_asks() {
 #[test]
 fn r82_without_tail_probes_every_message_asks() {
     let mut pair = pair();
-    pair.nodes[0].qp.set_tail_probes(false);
+    pair.set_features(0, |features| features.tail_probes = false);
     talk(&mut pair, 5);
     assert_eq!(asked(&pair), 5);
 }

@@ -78,7 +78,7 @@ fn r75_a_nak_for_what_was_sent_again_behind_a_timeout_is_news() {
 #[test]
 fn r75_without_probes_a_nak_behind_a_timeout_is_news() {
     let (mut pair, first) = repaired(setup());
-    pair.nodes[0].qp.set_tail_probes(false);
+    pair.set_features(0, |features| features.tail_probes = false);
     pair.filter(|seen| if seen.from == 0 { Fate::Drop } else { Fate::Deliver });
     write(&mut pair, 3, 40);
     while pair.nodes[0].counters.ack_timeout == 0 {

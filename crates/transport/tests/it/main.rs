@@ -33,6 +33,7 @@ mod runs;
 mod selective_repeat;
 mod sim;
 mod sim_random;
+mod split_writes;
 mod srq_cq;
 mod state_machine;
 mod tail_probe;

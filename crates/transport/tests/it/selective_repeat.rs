@@ -346,7 +346,7 @@ fn r156_a_peer_that_did_not_keep_is_tried_again_after_a_while() {
     let mut pair = pair(false);
     assert_eq!(run(&mut pair, 1, 60, &[20]).0.len(), 40, "it goes back");
     // The peer has memory again.
-    pair.nodes[1].qp.set_reorder_buffer(true);
+    pair.set_features(1, |features| features.reorder_buffer = true);
     assert_eq!(run(&mut pair, 2, 60, &[20]).0.len(), 40, "it is not known yet");
     pair.run_for(limits::PEER_DISCARDS_NS);
     assert_eq!(run(&mut pair, 3, 60, &[20]).0, [20]);

@@ -9,7 +9,7 @@ use crate::harness::*;
 /// A pair that probes, and that has measured its round trip.
 fn pair() -> Pair {
     let mut pair = Pair::rc();
-    pair.nodes[0].qp.set_tail_probes(true);
+    pair.set_features(0, |features| features.tail_probes = true);
     write(&mut pair, 1, 256);
     pair.run();
     assert!(pair.nodes[0].sends()[0].is_ok());
@@ -175,7 +175,7 @@ fn lose_answers(pair: &mut Pair, mut answers: u32) {
 fn r152_a_lost_answer_behind_a_write_is_asked_for_again_long_before_the_timeout() {
     for keeps in [false, true] {
         let mut pair = pair();
-        pair.nodes[0].qp.set_selective_repeat(keeps);
+        pair.set_features(0, |features| features.selective_repeat = keeps);
         for reads in [true, false] {
             lose_answers(&mut pair, 1);
             write(&mut pair, 2, 1000);

@@ -137,10 +137,12 @@ proptest! {
         lost in prop_oneof![Just(0usize), 5usize..90],
         train in 1usize..80,
         allowance in prop_oneof![Just(u64::MAX), 300u64..20_000],
+        splits: [bool; 2],
     ) {
         let mishaps = Mishaps { lost, ..Mishaps::default() };
-        let singly = outcome(&requests, &mishaps, one_by_one(allowance));
-        let in_trains = outcome(&requests, &mishaps, Setup { train, ..one_by_one(allowance) });
+        let setup = Setup { splits, ..one_by_one(allowance) };
+        let singly = outcome(&requests, &mishaps, setup);
+        let in_trains = outcome(&requests, &mishaps, Setup { train, ..setup });
         prop_assert_eq!(singly, in_trains);
     }
 
@@ -156,9 +158,11 @@ proptest! {
         arrives in 1usize..80,
         allowance in prop_oneof![Just(u64::MAX), 300u64..20_000],
         as_device: bool,
+        splits: [bool; 2],
     ) {
         let mishaps = Mishaps { lost, altered, doubled };
         let setup = if as_device { one_by_one(allowance) } else { Setup::default() };
+        let setup = Setup { splits, ..setup };
         let singly = outcome(&requests, &mishaps, setup);
         let in_trains = outcome(&requests, &mishaps, Setup { arrives, ..setup });
         prop_assert_eq!(singly, in_trains);

@@ -181,6 +181,9 @@ fn settings(global: &Global) -> Result<Vec<(&'static str, OsString)>, Failure> {
     if let Some(engines) = global.engines {
         set.push(("UROCE_ENGINES", engines.to_string().into()));
     }
+    if global.no_split_writes {
+        set.push(("UROCE_SPLIT_WRITES", "0".into()));
+    }
     if let Some(path) = &global.pcap {
         let path = std::path::absolute(path).map_err(Failure::environment)?;
         if !path.to_string_lossy().contains("%p") {

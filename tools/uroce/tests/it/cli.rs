@@ -5,6 +5,8 @@ use std::net::{TcpListener, UdpSocket};
 use std::process::{Child, Command, Output, Stdio};
 use std::time::{Duration, Instant};
 
+use tempfile::TempDir;
+
 use crate::common::{code, run, uroce};
 
 fn stdout(output: &Output) -> String {
@@ -311,6 +313,33 @@ fn the_port_of_the_environment_is_read_where_no_option_names_one() {
     assert!(status == 2 && said.contains("UROCE_ROCE_PORT is 0"), "{status} {said}");
     let (status, said) = devices("devices --roce-port 4796");
     assert_eq!(status, 0, "an option goes first: {said}");
+}
+
+/// The first packets of WRITEs of 16 KiB, as the client's capture has them.
+fn ladder_of_writes(words: &str, variable: Option<&str>) -> String {
+    let folder = TempDir::new().expect("a folder");
+    let file = folder.path().join("writes.pcapng").display().to_string();
+    let (tcp, roce) = (free_port(), free_port());
+    let shared = format!("perf write bw -n 5 -s 16384 -p {tcp} --roce-port {roce}");
+    let server = spawn(&format!("{shared} --address 127.0.0.1"));
+    let client = format!("{shared} {words} --pcap {file} --address 127.0.0.2 127.0.0.1");
+    let set = variable.map(|value| ("UROCE_SPLIT_WRITES", value));
+    assert_ok(&uroce(&client).envs(set).output().expect("built"));
+    assert_ok(&server.wait_with_output().expect("it ends"));
+    stdout(&run(&format!("ladder {file} --roce-port {roce} --no-fold --limit 4")))
+}
+
+#[test]
+fn short_writes_are_split_unless_an_option_or_the_environment_says_otherwise() {
+    let split = ladder_of_writes("", None);
+    assert!(split.contains("WRITE Only") && !split.contains("WRITE First"), "{split}");
+    for (words, variable) in [("--no-split-writes", None), ("", Some("0"))] {
+        let whole = ladder_of_writes(words, variable);
+        assert!(whole.contains("WRITE First") && !whole.contains("WRITE Only"), "{whole}");
+    }
+    let wrong = uroce("devices").env("UROCE_SPLIT_WRITES", "no").output().expect("built");
+    assert_eq!(code(&wrong), 2);
+    assert!(stderr(&wrong).contains("UROCE_SPLIT_WRITES is no, not 0 or 1"), "{}", stderr(&wrong));
 }
 
 #[test]

@@ -10,8 +10,8 @@ use uroce_datapath::{
 };
 use uroce_memory::{Access, Lkey, PdId, Region, Rkey, Sge};
 use uroce_transport::{
-    AddressVector, CompletionQueue, CqId, QpAttr, QpAttrMask as M, QpCaps, QpInit, QpState, QpType,
-    QueuePair, SendData, SendFlags, SendOp, SendWr, Wc,
+    AddressVector, CompletionQueue, CqId, Features, QpAttr, QpAttrMask as M, QpCaps, QpInit,
+    QpState, QpType, QueuePair, SendData, SendFlags, SendOp, SendWr, Wc,
 };
 use uroce_wire::{Mtu, Qpn};
 
@@ -155,7 +155,7 @@ impl End {
             port_mtu: Mtu::M1024,
         };
         let mut qp = QueuePair::new(&init).expect("a QP");
-        qp.set_tail_probes(true);
+        qp.set_features(Features { tail_probes: true, ..Features::default() });
         self.engine.nic.qps.insert(qp, init);
         let attr = QpAttr {
             access: Access::REMOTE_WRITE | Access::REMOTE_READ,

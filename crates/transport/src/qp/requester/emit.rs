@@ -91,6 +91,10 @@ impl RequestPacket<'_> {
     fn write_remote(&self, piece: &Segment, writer: &mut HeaderWriter<'_>) -> Option<()> {
         let wqe = self.wqe;
         match wqe.op {
+            SendOp::Write { va, rkey } if wqe.split => {
+                let (va, length) = (va.wrapping_add(piece.offset), piece.length as u32);
+                writer.put(&Reth { va, rkey: rkey.0, length })?;
+            }
             SendOp::Write { va, rkey } | SendOp::WriteWithImm { va, rkey, .. }
                 if piece.starts() =>
             {
@@ -150,7 +154,7 @@ fn step_of(wqe: &SendWqe, piece: &Segment) -> Step {
     let write = matches!(wqe.op, SendOp::Write { .. } | SendOp::WriteWithImm { .. });
     match piece.ends() {
         true => Step::Ends,
-        false if write && piece.starts() => Step::Leads,
+        false if write && piece.starts() && !wqe.split => Step::Leads,
         false => Step::Within,
     }
 }

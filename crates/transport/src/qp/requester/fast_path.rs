@@ -1,26 +1,26 @@
 //! The fast path of a requester: packets that have never been out, while nothing else is going on.
 //!
-//! A SEND or WRITE of one entry that fits into one packet needs its headers and one copy. The packets between the first
-//! and the last of a long one differ in PSN and payload only: what they share is worked out once, behind the first. The
-//! slow path gives the same bytes (`r19_the_fast_path_of_a_small_message_writes_what_the_slow_path_writes`,
-//! `r19_the_fast_path_writes_what_the_slow_path_writes`), and decides about whatever is not known here, a closed window or
+//! The packets between the first and the last of a long message differ in PSN and payload only: what they share is worked out once,
+//! behind the first. Small messages are in [`small`](super::small). The slow path gives the same bytes
+//! (`r19_the_fast_path_writes_what_the_slow_path_writes`), and decides about whatever is not known here, a closed window or
 //! a lost registration.
 
 use uroce_memory::{Access, MrSlice, Sge};
 use uroce_wire::{
-    Bth, Header, HeaderWriter, ICRC_LEN, Opcode, Operation, Packet, Position, Psn, Reth, opcode_for,
+    Bth, HeaderWriter, ICRC_LEN, Opcode, Operation, Packet, Position, Psn, opcode_for,
 };
 
 use super::Requester;
 use super::segment::Segment;
 use super::send_queue::{Payload, SendQueue, SendWqe};
+use super::small::poll_small;
 use crate::attr::QpType;
-use crate::context::{Context, Step, Train, Transmit};
-use crate::qp::config::{QpConfig, pad_of};
+use crate::context::{Context, Step, Transmit};
+use crate::qp::config::QpConfig;
 use crate::qp::run::{Origin, Run};
 use crate::qp_state::QpState;
 use crate::time::Instant;
-use crate::wr::{SendFlags, SendOp};
+use crate::wr::SendOp;
 
 /// What follows the packet that was sent last, up to the last packet of its message.
 #[derive(Debug, Clone, Copy)]
@@ -44,6 +44,7 @@ impl Middle {
         psn: Psn,
     ) -> Option<Middle> {
         let operation = match wqe.op {
+            _ if wqe.split => return None,
             SendOp::Write { .. } | SendOp::WriteWithImm { .. } => Operation::Write,
             SendOp::Send | SendOp::SendWithImm(_) | SendOp::SendWithInvalidate(_) => {
                 Operation::Send
@@ -81,7 +82,7 @@ impl Requester {
             return None;
         }
         match self.middle {
-            None => self.poll_small(config, now, out, cx),
+            None => poll_small(self, config, now, out, cx),
             Some(middle) => self.poll_middle(config, middle, now, out, cx),
         }
     }
@@ -93,19 +94,6 @@ impl Requester {
             && self.psns.sends_new()
             && !self.rnr_wait.is_on()
             && self.selective_repeat.lets_new_pass()
-    }
-
-    #[inline]
-    fn poll_small(
-        &mut self,
-        config: &QpConfig,
-        now: Instant,
-        out: &mut [u8],
-        cx: &mut Context<'_>,
-    ) -> Option<Transmit> {
-        let len = write_small(self, config, now, None, &mut false, out, cx)?;
-        self.arm_ack_timer(config, now);
-        Some(Transmit { len, path: config.path(), step: Step::Ends })
     }
 
     fn poll_middle(
@@ -258,119 +246,4 @@ pub(in crate::qp) fn take_response_train<'p>(
         requester.wake();
     }
     taken
-}
-
-/// Writes up to `most` small messages whose packets have `len` bytes behind each other into `out`, with the CRCs of
-/// their payloads if they are wanted and to be had.
-pub(in crate::qp) fn poll_small_train(
-    requester: &mut Requester,
-    config: &QpConfig,
-    now: Instant,
-    len: usize,
-    (most, mut crcs): (usize, bool),
-    out: &mut [u8],
-    cx: &mut Context<'_>,
-) -> Train {
-    if !requester.awake || requester.middle.is_some() || !requester.is_plain_in_order(config) {
-        return Train::default();
-    }
-    let mut packets = 0;
-    for packet in out.chunks_exact_mut(len).take(most) {
-        requester.ack_requests.suppress(requester.tail_probe.may_suppress_ack_request(now));
-        if write_small(requester, config, now, Some(len), &mut crcs, packet, cx).is_none() {
-            break;
-        }
-        packets += 1;
-    }
-    if packets > 0 {
-        requester.arm_ack_timer(config, now);
-    }
-    Train { packets, crcs: crcs && packets > 0 }
-}
-
-/// Writes a small message if one is next, it may go out, and its packet has the `wanted` length; that length. `crcs`: the
-/// CRC of the payload is wanted; false behind it, where it is not in the place of the ICRC.
-// Always: it is the way of each small message that leaves, from two places.
-#[inline(always)]
-fn write_small(
-    requester: &mut Requester,
-    config: &QpConfig,
-    now: Instant,
-    wanted: Option<usize>,
-    crcs: &mut bool,
-    out: &mut [u8],
-    cx: &mut Context<'_>,
-) -> Option<usize> {
-    let Requester { send_queue, psns, window, ack_requests, tail_probe, selective_repeat, .. } =
-        requester;
-    let wqe = send_queue.current_mut().filter(|wqe| is_small(config, wqe))?;
-    let (outstanding, window) = (psns.outstanding(), window.packets());
-    if outstanding > 0 && outstanding >= window {
-        return None;
-    }
-    let (length, psn) = (wqe.length as usize, psns.next());
-    let write = if let SendOp::Write { va, rkey } = wqe.op { Some((va, rkey)) } else { None };
-    let start = Bth::LEN + if write.is_some() { Reth::LEN } else { 0 };
-    let pad = pad_of(length);
-    let len = start + length + pad + ICRC_LEN;
-    if wanted.is_some_and(|wanted| wanted != len) {
-        return None;
-    }
-    let mut bth = Bth::new(Opcode::RC_SEND_ONLY, config.peer_qpn(), psn);
-    bth.pad = pad as u8;
-    bth.ack_req = !ack_requests.spares(config, wqe) || ack_requests.is_due(1, window);
-    if let Some((va, rkey)) = write {
-        bth.opcode = Opcode::RC_WRITE_ONLY;
-        Reth { va, rkey: rkey.0, length: length as u32 }.write(out.get_mut(Bth::LEN..)?)?;
-    }
-    bth.write(out)?;
-    let (body, behind) = out.get_mut(start..)?.split_at_mut_checked(length)?;
-    let from = cx.mem.check_local(wqe.only_sge()?, config.init.pd, Access::empty()).ok()?;
-    copy_small(from, crcs, body, behind)?;
-    if pad > 0 {
-        behind.get_mut(..pad)?.fill(0);
-    }
-    cx.counters.rdma_sends += u64::from(write.is_some());
-    wqe.set_psns(psn, 1);
-    if bth.ack_req && !selective_repeat.is_under_way() {
-        tail_probe.note_asked(psn, now);
-    }
-    if ack_requests.note_in_turn(bth.ack_req, outstanding) {
-        tail_probe.wait_anew();
-    }
-    psns.note_sent(psn.add(1));
-    send_queue.move_on();
-    Some(len)
-}
-
-/// Copies the payload of a small message. `crcs`: its CRC is wanted in the first bytes of `behind`; false behind it, where it is
-/// not there.
-// Always: as above.
-#[inline(always)]
-fn copy_small(
-    from: MrSlice<'_>,
-    crcs: &mut bool,
-    body: &mut [u8],
-    behind: &mut [u8],
-) -> Option<()> {
-    *crcs = *crcs && body.len().is_power_of_two();
-    match if *crcs { from.copy_out_crc(0, body) } else { None } {
-        Some(crc) => *behind.first_chunk_mut()? = crc.to_le_bytes(),
-        None => {
-            *crcs = false;
-            from.copy_out(0, body).ok()?;
-        }
-    }
-    Some(())
-}
-
-/// A plain SEND or WRITE of RC that one packet carries.
-#[inline]
-fn is_small(config: &QpConfig, wqe: &SendWqe) -> bool {
-    matches!(wqe.op, SendOp::Send | SendOp::Write { .. })
-        && config.init.qp_type == QpType::Rc
-        && (1..=config.mtu()).contains(&wqe.length)
-        && SendFlags::SIGNALED.contains(wqe.flags)
-        && !wqe.numbered
-        && wqe.only_sge().is_some()
 }

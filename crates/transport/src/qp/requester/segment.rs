@@ -13,11 +13,14 @@ pub(crate) struct Segment {
     first: bool,
     last: bool,
     whole: bool,
+    split: bool,
 }
 
 impl Segment {
+    /// What the packet `psn` carries; of a request that has no PSNs yet, what the first one will.
     pub(crate) fn of(wqe: &SendWqe, psn: Psn, mtu: u64) -> Segment {
-        let offset = psn.since(wqe.first_psn).max(0) as u64 * mtu;
+        let index = if wqe.numbered { psn.since(wqe.first_psn).max(0) } else { 0 };
+        let offset = index as u64 * mtu;
         let left = wqe.length.saturating_sub(offset);
         let whole = !carries_payload(&wqe.op);
         Segment {
@@ -26,6 +29,7 @@ impl Segment {
             first: offset == 0,
             last: left <= mtu,
             whole,
+            split: wqe.split,
         }
     }
 
@@ -40,7 +44,7 @@ impl Segment {
     pub(crate) fn position(&self, operation: Operation) -> Position {
         let divisible = matches!(operation, Operation::Send | Operation::Write);
         match (self.starts(), self.ends()) {
-            _ if !divisible => Position::Only,
+            _ if !divisible || self.split => Position::Only,
             (true, true) => Position::Only,
             (true, false) => Position::First,
             (false, false) => Position::Middle,

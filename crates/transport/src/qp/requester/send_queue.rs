@@ -7,6 +7,7 @@ use uroce_wire::{Mtu, Psn};
 
 use crate::attr::QpCaps;
 use crate::limits;
+use crate::qp::config::QpConfig;
 use crate::wc::WcOpcode;
 use crate::wr::{PostError, SendData, SendFlags, SendOp, SendWr, UdDestination};
 
@@ -34,6 +35,8 @@ pub(crate) struct SendWqe {
     pub(crate) psn_count: u32,
     /// PSNs of each READ REQUEST of a READ but the last.
     pub(super) read_split: u32,
+    /// It is a WRITE, and each of its packets is a WRITE ONLY.
+    pub(super) split: bool,
     /// Nothing more is expected for it; it completes when it is the oldest.
     pub(crate) done: bool,
 }
@@ -273,9 +276,10 @@ impl SendQueue {
     }
 
     /// Gives the request at `index` its PSNs from `first` on if it has none yet; `read_split` of them to a READ REQUEST.
-    pub(super) fn number(&mut self, index: usize, first: Psn, mtu: u64, read_split: u32) {
+    pub(super) fn number(&mut self, index: usize, first: Psn, config: &QpConfig, read_split: u32) {
         if let Some(wqe) = self.wqes.get_mut(index).filter(|wqe| !wqe.numbered) {
-            wqe.set_psns(first, wqe.psns_needed(mtu));
+            wqe.split = splits(config, wqe);
+            wqe.set_psns(first, wqe.psns_needed(config.mtu()));
             wqe.read_split = read_split.max(1);
         }
     }
@@ -333,6 +337,7 @@ impl SendQueue {
             first_psn: Psn::new(0),
             psn_count: 0,
             read_split: 1,
+            split: false,
             done: false,
         });
         Ok(())
@@ -491,6 +496,15 @@ impl SendQueue {
         debug_assert!(self.destinations.len() <= self.wqes.len(), "destinations of no request");
         debug_assert!(!self.oldest_is_done(), "the oldest request has not left, though it is done");
     }
+}
+
+/// True if each packet of a request that has not begun is to be a WRITE ONLY. Not with immediate data, whose completion tells the
+/// peer the length of the whole, and not of UC, where a message arrives whole or not at all.
+#[inline]
+pub(super) fn splits(config: &QpConfig, wqe: &SendWqe) -> bool {
+    config.features.split_writes
+        && (config.mtu() + 1..=limits::SPLIT_WRITE_BYTES).contains(&wqe.length)
+        && matches!(wqe.op, SendOp::Write { .. })
 }
 
 fn checked_length(length: u64) -> Result<u64, PostError> {

@@ -80,7 +80,7 @@ impl Requester {
     ) -> Option<Transmit> {
         let psn = self.psns.next();
         let split = self.window.read_split(config);
-        self.send_queue.number(index, psn, config.mtu(), split);
+        self.send_queue.number(index, psn, config, split);
         let wqe = self.send_queue.get(index)?;
         let ends = Segment::of(wqe, psn, config.mtu()).ends();
         let spared = self.psns.sends_new() && self.ack_requests.spares(config, wqe);

@@ -85,6 +85,8 @@ pub struct Setup {
     pub repairs: [bool; 2],
     /// Which requesters send tail probes.
     pub probes: [bool; 2],
+    /// Which requesters send short WRITEs as WRITE ONLYs.
+    pub splits: [bool; 2],
     /// Packets that may follow another one in the same call (`poll_train`).
     pub train: usize,
     /// Packets that may follow another one in the buffer in which they arrive (`handle_train`).
@@ -120,6 +122,7 @@ impl Default for Setup {
             keeps: [false; 2],
             repairs: [false; 2],
             probes: [false; 2],
+            splits: [false; 2],
             train: 0,
             arrives: 0,
             allowance: u64::MAX,
@@ -288,9 +291,12 @@ impl Node {
             port_mtu: Mtu::M4096,
         };
         let mut qp = QueuePair::new(&init).unwrap();
-        qp.set_reorder_buffer(setup.keeps[index]);
-        qp.set_selective_repeat(setup.repairs[index]);
-        qp.set_tail_probes(setup.probes[index]);
+        qp.set_features(Features {
+            tail_probes: setup.probes[index],
+            selective_repeat: setup.repairs[index],
+            reorder_buffer: setup.keeps[index],
+            split_writes: setup.splits[index],
+        });
         Node {
             qp,
             mem,
@@ -417,6 +423,13 @@ impl Pair {
         let mut pair = Pair::unconnected(setup);
         pair.connect();
         pair
+    }
+
+    /// Switches features of a node on or off.
+    pub fn set_features(&mut self, node: usize, change: impl FnOnce(&mut Features)) {
+        let mut features = self.nodes[node].qp.features();
+        change(&mut features);
+        self.nodes[node].qp.set_features(features);
     }
 
     pub fn rc() -> Pair {

@@ -74,6 +74,7 @@ fn draw_setup(mode: Mode, rng: &mut Rng) -> Setup {
         keeps: [rng.chance(60), rng.chance(60)],
         repairs: [rng.chance(60), rng.chance(60)],
         probes: [rng.chance(50), rng.chance(50)],
+        splits: [rng.chance(50), rng.chance(50)],
         ..Setup::default()
     }
 }

@@ -71,7 +71,7 @@ impl Lab {
         let server = server.stdout(Stdio::null()).stderr(Stdio::null()).spawn();
         let mut server = server.expect("it was built");
         // Until it listens the client tries again.
-        let client = format!("{common} --address 127.0.0.1 127.0.0.2");
+        let client = format!("{common} --no-split-writes --address 127.0.0.1 127.0.0.2");
         let output = self.uroce(&client).output().expect("built");
         assert!(output.status.success(), "{}", text(&output));
         server.wait().expect("it ends with its client");

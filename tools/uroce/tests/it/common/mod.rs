@@ -9,7 +9,14 @@ pub const PROGRAM: &str = env!("CARGO_BIN_EXE_uroce");
 pub fn uroce(words: &str) -> Command {
     let mut command = Command::new(PROGRAM);
     command.args(words.split_whitespace()).env("NO_COLOR", "1");
-    for name in ["UROCE_DEVICE", "UROCE_DATAPATH", "UROCE_ROCE_PORT", "UROCE_PCAP", "UROCE_LOG"] {
+    for name in [
+        "UROCE_DEVICE",
+        "UROCE_DATAPATH",
+        "UROCE_ROCE_PORT",
+        "UROCE_PCAP",
+        "UROCE_LOG",
+        "UROCE_SPLIT_WRITES",
+    ] {
         command.env_remove(name);
     }
     command
