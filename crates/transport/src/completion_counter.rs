@@ -5,6 +5,7 @@ use std::sync::atomic::{AtomicU64, Ordering};
 
 use bitflags::bitflags;
 use thiserror::Error;
+use uroce_wire::{MORE_PARTS, Packet};
 
 use crate::qp_state::QpState;
 use crate::wr::SendOp;
@@ -12,7 +13,7 @@ use crate::wr::SendOp;
 /// What a [`CompletionCounter`] adds up.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Hash, Default)]
 pub enum CounterUnit {
-    /// Work requests; of operations of the peer, messages.
+    /// Work requests; of operations of the peer, messages, but a WRITE that a peer of ours has split is one.
     #[default]
     WorkRequests,
     /// Bytes of payload.
@@ -33,6 +34,13 @@ impl CompletionCounter {
     /// One that stands at 0.
     pub fn new(unit: CounterUnit) -> Self {
         CompletionCounter { unit, ..CompletionCounter::default() }
+    }
+
+    /// A part of an operation that goes on has completed.
+    fn note_part(&self, bytes: u64) {
+        if self.unit == CounterUnit::Bytes {
+            self.note(true, bytes);
+        }
     }
 
     fn note(&self, completed: bool, bytes: u64) {
@@ -123,6 +131,22 @@ impl AttachedCounters {
         if !self.0.is_empty() {
             self.note_attached(op, completed, bytes);
         }
+    }
+
+    /// A WRITE of the peer has been executed, which is `bytes` long. It is the end of a work request if it does not say that
+    /// there are [more parts](MORE_PARTS).
+    #[inline]
+    pub(crate) fn note_write(&self, packet: &Packet<'_>, bytes: u64) {
+        if packet.bth.reserved7 & MORE_PARTS == 0 {
+            self.note(CountedOps::REMOTE_WRITE, true, bytes);
+        } else {
+            self.note_part(CountedOps::REMOTE_WRITE, bytes);
+        }
+    }
+
+    fn note_part(&self, op: CountedOps, bytes: u64) {
+        let counters = self.0.iter().filter(|(counted, _)| counted.intersects(op));
+        counters.for_each(|(_, counter)| counter.note_part(bytes));
     }
 
     #[cold]

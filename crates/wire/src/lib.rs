@@ -29,6 +29,7 @@ mod read_part;
 mod slot;
 mod syndrome;
 mod train;
+mod write_part;
 
 pub use cnp::{CNP_LEN, write_cnp};
 pub use drop_reason::DropReason;
@@ -65,3 +66,4 @@ pub use syndrome::{
     NakCode, Syndrome, SyndromeKind, ack_timeout_ns, credit_count, rnr_timer_ns, rnr_timer_us,
 };
 pub use train::{TRAIN_BYTES, TRAIN_PACKETS, train_packets};
+pub use write_part::MORE_PARTS;

@@ -1,8 +1,8 @@
 //! Checks that need one packet only.
 
 use uroce_wire::{
-    ANY_PART, NakCode, OpcodeInfo, Operation, PayloadRule, Position, Qpn, Service, Syndrome,
-    SyndromeKind, TAKES_GAP_LISTS, is_gap_list_length,
+    ANY_PART, MORE_PARTS, NakCode, Opcode, OpcodeInfo, Operation, PayloadRule, Position, Qpn,
+    Service, Syndrome, SyndromeKind, TAKES_GAP_LISTS, is_gap_list_length,
 };
 
 use super::finding::Ledger;
@@ -43,8 +43,11 @@ fn check_bth(sight: &Sight<'_>, ledger: &mut Ledger) {
     if bth.tver != 0 {
         sight.breaks(&VERSION, ledger, || format!("transport version {}", bth.tver));
     }
-    // Our NIC asks for gap lists by one of them (ADR 33), and asks and tells whether any part of a READ is answered (ADR 34).
-    let is_ours = bth.reserved7 & !(TAKES_GAP_LISTS | ANY_PART) == 0;
+    // Our NIC asks for gap lists by one of them (ADR 33), asks and tells whether any part of a READ is answered (ADR 34), and tells
+    // that a WRITE ONLY goes on in the next one (ADR 36).
+    let write_only = matches!(bth.opcode, Opcode::RC_WRITE_ONLY | Opcode::XRC_WRITE_ONLY);
+    let of_parts = if write_only { MORE_PARTS } else { 0 };
+    let is_ours = bth.reserved7 & !(TAKES_GAP_LISTS | ANY_PART | of_parts) == 0;
     if bth.reserved6 != 0 || !is_ours {
         sight.breaks(&RESERVED_BITS, ledger, || {
             format!("byte 4 has {:#04x}, byte 8 has {:#04x}", bth.reserved6, bth.reserved7)

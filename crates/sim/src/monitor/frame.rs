@@ -3,7 +3,7 @@
 use std::net::{IpAddr, SocketAddr};
 
 use uroce_wire::{
-    ANY_PART, NakCode, Operation, Packet, PayloadRule, Syndrome, TAKES_GAP_LISTS,
+    ANY_PART, MORE_PARTS, NakCode, Operation, Packet, PayloadRule, Syndrome, TAKES_GAP_LISTS,
     is_gap_list_length,
 };
 
@@ -28,6 +28,9 @@ pub(super) fn check_emitted<'a>(
     let bth = &packet.bth;
     let says = match packet.info.operation {
         Operation::ReadResponse => ANY_PART,
+        Operation::Write if packet.info.starts() && packet.info.ends() => {
+            TAKES_GAP_LISTS | MORE_PARTS
+        }
         _ if packet.info.is_request() => TAKES_GAP_LISTS | ANY_PART,
         _ => 0,
     };

@@ -92,6 +92,28 @@ fn a_small_write_is_counted_on_its_short_way_too() {
 }
 
 #[test]
+fn a_write_that_the_peer_has_split_is_one() {
+    for (unit, expected) in [(CounterUnit::WorkRequests, 6), (CounterUnit::Bytes, 6 * 700)] {
+        for (entries, arrives) in [(1, 0), (2, 0), (1, 64)] {
+            let (mut pair, counters) = counted(QpType::Rc, unit);
+            pair.set_features(0, |features| features.split_writes = true);
+            (pair.setup.train, pair.setup.arrives) = (arrives, arrives);
+            let (va, rkey) = (pair.nodes[1].va(0), pair.nodes[1].rkey());
+            let whole = [pair.nodes[0].sge(0, LENGTH)];
+            let parts = [pair.nodes[0].sge(0, 300), pair.nodes[0].sge(300, LENGTH - 300)];
+            let sges = if entries == 1 { &whole[..] } else { &parts[..] };
+            for wr_id in 0..6 {
+                pair.nodes[0].send(&wr_sges(wr_id, SendOp::Write { va, rkey }, sges)).unwrap();
+            }
+            pair.run();
+            assert_eq!(pair.seen(0, "RC_WRITE_ONLY").len(), 18);
+            let both = (values(&counters[0][4]), values(&counters[1][5]));
+            assert_eq!(both, ((expected, 0), (expected, 0)), "{unit:?} {entries} {arrives}");
+        }
+    }
+}
+
+#[test]
 fn what_fails_and_what_is_flushed_are_errors_of_their_kind() {
     let (mut pair, counters) = counted(QpType::Rc, CounterUnit::Bytes);
     let (va, from) = (pair.nodes[1].va(0), [pair.nodes[0].sge(0, 8)]);

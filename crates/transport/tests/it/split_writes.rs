@@ -2,7 +2,7 @@
 
 use uroce_transport::limits::SPLIT_WRITE_BYTES;
 use uroce_transport::*;
-use uroce_wire::{Opcode, Packet, Psn, Reth};
+use uroce_wire::{Bth, MORE_PARTS, Opcode, Packet, Psn, Reth};
 
 use crate::harness::*;
 
@@ -35,12 +35,14 @@ fn reth(packet: &Packet<'_>) -> Reth {
     packet.reth().expect("a RETH")
 }
 
-/// What of the peer's memory a request names, from its start: where, and how many bytes, and whether it asks for an ACK.
-fn ranges(pair: &Pair) -> Vec<(u64, u32, bool)> {
+/// What of the peer's memory a request names, from its start: where, and how many bytes; whether it asks for an ACK, and its
+/// reserved bits.
+fn ranges(pair: &Pair) -> Vec<(u64, u32, bool, u8)> {
     let start = pair.nodes[1].va(0);
     let range = |seen: &&Seen| {
         let packet = seen.packet();
-        (reth(&packet).va - start, reth(&packet).length, packet.bth.ack_req)
+        let Bth { ack_req, reserved7, .. } = packet.bth;
+        (reth(&packet).va - start, reth(&packet).length, ack_req, reserved7)
     };
     requests(pair).iter().map(range).collect()
 }
@@ -52,7 +54,8 @@ fn r19_each_packet_of_a_short_write_is_a_write_only() {
         write(&mut pair, 1, 3 * MTU + 5, entries, SendFlags::SIGNALED);
         pair.run();
         assert_eq!(opcodes(&pair), [Opcode::RC_WRITE_ONLY; 4]);
-        let expected = [(0, 256, false), (256, 256, false), (512, 256, false), (768, 5, true)];
+        let part = |at, length| (at, length, false, MORE_PARTS);
+        let expected = [part(0, 256), part(256, 256), part(512, 256), (768, 5, true, 0)];
         assert_eq!(ranges(&pair), expected);
         let done = pair.nodes[0].sends();
         assert!(done.len() == 1 && done[0].is_ok(), "{done:?}");

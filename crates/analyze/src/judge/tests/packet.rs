@@ -1,4 +1,4 @@
-use uroce_wire::{Aeth, Deth, NakCode, Opcode, Qpn, Reth, Syndrome};
+use uroce_wire::{Aeth, Deth, MORE_PARTS, NakCode, Opcode, Qpn, Reth, Syndrome};
 
 use super::scene::{ANSWERS, ASKS, MTU, Scene, back, fetch_add, management, request};
 use crate::judge::EndKind;
@@ -141,6 +141,11 @@ fn versions_reserved_bits_and_hop_limits() {
     changed(|packet| packet.bth.reserved6 = 0x10).breaks("reserved-bits");
     changed(|packet| packet.bth.reserved7 = 0x10).breaks("reserved-bits");
     changed(|packet| packet.bth.reserved7 = 0x40).keeps("reserved-bits");
+    changed(|packet| packet.bth.reserved7 = MORE_PARTS).breaks("reserved-bits");
+    let reth = Some(Reth { va: 0x1000, rkey: 7, length: 100 });
+    let mut part = Packet { reth, ..request(Opcode::RC_WRITE_ONLY, 10, 100) };
+    part.bth.reserved7 = MORE_PARTS;
+    one(part).keeps("reserved-bits");
     changed(|packet| packet.bth.reserved6 = 0x10).keeps_all();
     changed(|packet| packet.bth.becn = true).keeps("reserved-bits");
     changed(|packet| packet.hop_limit = 1).breaks("hop-limit-low");

@@ -2,8 +2,8 @@
 
 use uroce_memory::{MemTable, Sge};
 use uroce_wire::{
-    AtomicEth, Bth, Deth, Feth, HeaderWriter, ICRC_LEN, Ieth, ImmDt, Operation, Psn, Reth, Service,
-    opcode_for,
+    AtomicEth, Bth, Deth, Feth, HeaderWriter, ICRC_LEN, Ieth, ImmDt, MORE_PARTS, Operation, Psn,
+    Reth, Service, opcode_for,
 };
 
 use super::segment::{Segment, carries_payload, takes_receive};
@@ -28,7 +28,7 @@ pub(super) struct RequestPacket<'a> {
     pub(super) ack_req: bool,
     /// The last PSN that a READ REQUEST asks for.
     pub(super) read_last: Psn,
-    /// Reserved bits beside AckReq.
+    /// Reserved bits beside AckReq that selective repeat wants.
     pub(super) reserved7: u8,
 }
 
@@ -66,7 +66,8 @@ impl RequestPacket<'_> {
         bth.solicited =
             piece.ends() && wqe.flags.contains(SendFlags::SOLICITED) && takes_receive(&wqe.op);
         bth.ack_req = self.ack_req && config.init.qp_type.is_reliable();
-        bth.reserved7 = self.reserved7;
+        let more = if wqe.split && !piece.ends() { MORE_PARTS } else { 0 };
+        bth.reserved7 = self.reserved7 | more;
         let mut writer = HeaderWriter::new(out);
         writer.put(&bth)?;
         if let Some(xrceth) = config.xrceth_of(wqe.srqn) {

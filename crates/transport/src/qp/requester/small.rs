@@ -4,7 +4,7 @@
 //! (`r19_the_fast_path_of_a_small_message_writes_what_the_slow_path_writes`, `r19_parts_that_are_lost_come_again_as_they_were`).
 
 use uroce_memory::{Access, MrSlice};
-use uroce_wire::{Bth, Header, ICRC_LEN, Opcode, Reth};
+use uroce_wire::{Bth, Header, ICRC_LEN, MORE_PARTS, Opcode, Reth};
 
 use super::Requester;
 use super::segment::Segment;
@@ -135,7 +135,7 @@ fn write_only_packet<const PART: bool>(
         return None;
     }
     let mut bth = Bth::new(Opcode::RC_SEND_ONLY, config.peer_qpn(), psn);
-    bth.pad = pad as u8;
+    (bth.pad, bth.reserved7) = (pad as u8, if ends { 0 } else { MORE_PARTS });
     bth.ack_req = ends && !ack_requests.spares(config, wqe) || ack_requests.is_due(1, window);
     if let Some((va, rkey)) = write {
         bth.opcode = Opcode::RC_WRITE_ONLY;

@@ -159,7 +159,10 @@ impl Responder {
         if let Some(op) = remote_op(packet) {
             let asked = packet.reth().map_or(0, |reth| u64::from(reth.length));
             let bytes = message.map_or(asked, |message| message.done);
-            config.completion_counters.note(op, true, bytes);
+            match op {
+                CountedOps::REMOTE_WRITE => config.completion_counters.note_write(packet, bytes),
+                _ => config.completion_counters.note(op, true, bytes),
+            }
         }
         match packet.info.operation {
             Operation::Write if !packet.info.has_imm() => cx.counters.rdma_recvs += 1,

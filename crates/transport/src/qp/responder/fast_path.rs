@@ -11,7 +11,6 @@ use super::message::Message;
 use super::receives::Receives;
 use super::{Responder, pass_to};
 use crate::attr::QpType;
-use crate::completion_counter::CountedOps;
 use crate::context::Context;
 use crate::qp::config::{QpConfig, pad_of};
 use crate::qp_state::QpState;
@@ -197,7 +196,7 @@ pub(super) fn write_small(
         return false;
     }
     cx.counters.rdma_recvs += 1;
-    config.completion_counters.note(CountedOps::REMOTE_WRITE, true, data.len() as u64);
+    config.completion_counters.note_write(packet, data.len() as u64);
     true
 }
 
