@@ -134,7 +134,8 @@ impl Stage<'_> {
     fn agent(&self, broken: Option<Broken>) -> Result<Running> {
         let mut command = self.command();
         let datapath = if self.inside.is_some() { "packet" } else { "udp" };
-        command.args(["run", "--datapath", datapath, "--address", &self.agent]);
+        command.args(["run", "--no-split-writes", "--datapath", datapath]);
+        command.args(["--address", &self.agent]);
         match broken {
             None => &mut command,
             Some(Broken::Fault(rule)) => command.args(["--fault", rule, "--fault-seed", "1"]),
