@@ -158,6 +158,7 @@ impl Arena {
         self.free.push(slot);
     }
 
+    /// Where the tail begins.
     fn tail(&self) -> usize {
         self.region.len() - TAIL
     }
@@ -354,8 +355,8 @@ impl Arena {
         let mut gap = [0; GAP];
         self.region.read(SOURCE + WORDS * 8, &mut gap).expect("inside the region");
         ensure(gap == [CANARY; GAP], Invariant::Canaries, || "a byte behind the words".into())?;
-        let tail = &mut self.scratch[..TAIL];
-        self.region.read(self.region.len() - TAIL, tail).expect("inside the region");
+        let (at, tail) = (self.tail(), &mut self.scratch[..TAIL]);
+        self.region.read(at, tail).expect("inside the region");
         ensure(self.is_tail_open || *tail == ZEROS[..TAIL], Invariant::Canaries, || {
             "a byte behind the slots has changed".into()
         })?;

@@ -140,19 +140,19 @@ impl AttachedCounters {
         if packet.bth.reserved7 & MORE_PARTS == 0 {
             self.note(CountedOps::REMOTE_WRITE, true, bytes);
         } else {
-            self.note_part(CountedOps::REMOTE_WRITE, bytes);
+            self.that_count(CountedOps::REMOTE_WRITE).for_each(|counter| counter.note_part(bytes));
         }
-    }
-
-    fn note_part(&self, op: CountedOps, bytes: u64) {
-        let counters = self.0.iter().filter(|(counted, _)| counted.intersects(op));
-        counters.for_each(|(_, counter)| counter.note_part(bytes));
     }
 
     #[cold]
     fn note_attached(&self, op: CountedOps, completed: bool, bytes: u64) {
-        for (_, counter) in self.0.iter().filter(|(counted, _)| counted.intersects(op)) {
-            counter.note(completed, bytes);
-        }
+        self.that_count(op).for_each(|counter| counter.note(completed, bytes));
+    }
+
+    fn that_count(&self, op: CountedOps) -> impl Iterator<Item = &CompletionCounter> {
+        self.0
+            .iter()
+            .filter(move |(counted, _)| counted.intersects(op))
+            .map(|(_, counter)| &**counter)
     }
 }

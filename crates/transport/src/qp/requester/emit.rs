@@ -92,14 +92,12 @@ impl RequestPacket<'_> {
     fn write_remote(&self, piece: &Segment, writer: &mut HeaderWriter<'_>) -> Option<()> {
         let wqe = self.wqe;
         match wqe.op {
-            SendOp::Write { va, rkey } if wqe.split => {
-                let (va, length) = (va.wrapping_add(piece.offset), piece.length as u32);
-                writer.put(&Reth { va, rkey: rkey.0, length })?;
-            }
             SendOp::Write { va, rkey } | SendOp::WriteWithImm { va, rkey, .. }
-                if piece.starts() =>
+                if piece.starts() || wqe.split =>
             {
-                writer.put(&Reth { va, rkey: rkey.0, length: wqe.length as u32 })?;
+                let length = if wqe.split { piece.length as u64 } else { wqe.length };
+                let va = va.wrapping_add(piece.offset);
+                writer.put(&Reth { va, rkey: rkey.0, length: length as u32 })?;
             }
             SendOp::Read { va, rkey } => {
                 let packets = self.read_last.since(wqe.first_psn) as u64 + 1;

@@ -208,17 +208,20 @@ fn is_next<const PART: bool>(config: &QpConfig, wqe: &SendWqe) -> bool {
 #[inline]
 fn is_small(config: &QpConfig, wqe: &SendWqe) -> bool {
     matches!(wqe.op, SendOp::Send | SendOp::Write { .. })
-        && config.init.qp_type == QpType::Rc
         && (1..=config.mtu()).contains(&wqe.length)
-        && SendFlags::SIGNALED.contains(wqe.flags)
         && !wqe.numbered
-        && wqe.only_sge().is_some()
+        && is_plain(config, wqe)
 }
 
 /// A plain WRITE of RC that is split, or will be.
 fn is_part(config: &QpConfig, wqe: &SendWqe) -> bool {
-    (if wqe.numbered { wqe.split } else { splits(config, wqe) })
-        && config.init.qp_type == QpType::Rc
+    (if wqe.numbered { wqe.split } else { splits(config, wqe) }) && is_plain(config, wqe)
+}
+
+/// A request of RC, from one entry, that asks for nothing but a completion.
+#[inline]
+fn is_plain(config: &QpConfig, wqe: &SendWqe) -> bool {
+    config.init.qp_type == QpType::Rc
         && SendFlags::SIGNALED.contains(wqe.flags)
         && wqe.only_sge().is_some()
 }
