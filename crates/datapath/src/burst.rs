@@ -2,15 +2,16 @@
 
 use std::ops::Range;
 
+use memmap2::MmapMut;
+
 use crate::route::Route;
 
 /// Bytes that a burst offers for each packet: a 4096-byte payload with every header RoCEv2 can put
 /// around it.
 pub const PACKET_ROOM: usize = 4096 + 128;
 
-/// Start of the first packet, as a multiple of this many bytes in memory (copies into the kernel
-/// are fastest from whole cache lines).
-const ALIGNMENT: usize = 64;
+/// Bytes of a page of memory, as the kernel takes them out of a buffer ([`GsoLimit::pages`]).
+pub const PAGE: usize = 4096;
 
 /// Consecutive packets with one route and one size; only the last may be shorter.
 ///
@@ -27,6 +28,8 @@ pub struct GsoBatch {
     start: usize,
     /// Bytes of all packets together.
     bytes: usize,
+    /// Most bytes of all packets together.
+    most: usize,
 }
 
 impl GsoBatch {
@@ -62,7 +65,7 @@ impl GsoBatch {
         full_so_far
             && len <= self.size
             && self.packets < limit.packets
-            && self.bytes + len <= limit.bytes
+            && self.bytes + len <= self.most
             && self.route == *route
     }
 }
@@ -74,11 +77,18 @@ pub struct GsoLimit {
     pub packets: usize,
     /// Most bytes in one batch.
     pub bytes: usize,
+    /// Most pages of memory of [`PAGE`] bytes in which the packets of one batch lie.
+    pub pages: usize,
 }
 
 impl GsoLimit {
     /// Batches as long as the burst.
-    pub const NONE: Self = Self { packets: usize::MAX, bytes: usize::MAX };
+    pub const NONE: Self = Self { packets: usize::MAX, bytes: usize::MAX, pages: usize::MAX };
+
+    /// Most bytes of a batch that begins at `start` of a buffer that begins with a page.
+    fn bytes_from(&self, start: usize) -> usize {
+        self.bytes.min(self.pages.saturating_mul(PAGE) - start % PAGE)
+    }
 }
 
 /// A position between two packets of a burst.
@@ -92,12 +102,17 @@ pub struct Cursor {
 
 /// One buffer with packets behind each other, in the order in which they were committed.
 ///
+/// The buffer is mapped memory that nothing else of the process uses before or after: the kernel may read packets out of
+/// it later than they were sent ([`Burst::with_ring`]), and what it reads must never be other data of the process.
 /// Everything is allocated by [`Burst::new`].
 #[derive(Debug)]
 pub struct Burst {
-    buffer: Box<[u8]>,
+    buffer: MmapMut,
+    /// Where the first packet begins: 0, or a place in the ring.
     first: usize,
     end: usize,
+    /// Bytes for the packets.
+    room: usize,
     batches: Vec<GsoBatch>,
     packets: usize,
     capacity: usize,
@@ -117,13 +132,24 @@ impl Burst {
     /// A burst for up to `capacity` packets of up to `room` bytes together.
     #[must_use]
     pub fn with_room(capacity: usize, room: usize, limit: GsoLimit) -> Self {
-        let buffer = vec![0; room + ALIGNMENT].into_boxed_slice();
-        let first = buffer.as_ptr().align_offset(ALIGNMENT).min(ALIGNMENT);
+        Self::with_ring(capacity, room, 0, limit)
+    }
+
+    /// [`with_room`](Self::with_room), and each [`clear_behind`](Self::clear_behind) makes another part of a ring of `ring`
+    /// bytes the place of the packets, so that what was sent stays unchanged until `ring` more bytes were sent.
+    ///
+    /// # Panics
+    ///
+    /// When the system has no memory left for it.
+    #[must_use]
+    pub fn with_ring(capacity: usize, room: usize, ring: usize, limit: GsoLimit) -> Self {
+        let buffer = MmapMut::map_anon(room + ring).expect("memory for the packets of a burst");
         let batches = Vec::with_capacity(capacity);
         Self {
             buffer,
-            first,
-            end: first,
+            first: 0,
+            end: 0,
+            room,
             batches,
             packets: 0,
             capacity,
@@ -139,6 +165,16 @@ impl Burst {
         self.packets = 0;
     }
 
+    /// Forgets all packets, and leaves their bytes as they are: the next ones stand behind them in the ring, from the next
+    /// page on, or at its beginning.
+    pub fn clear_behind(&mut self) {
+        self.first = self.end.next_multiple_of(PAGE);
+        if self.first + self.room > self.buffer.len() {
+            self.first = 0;
+        }
+        self.clear();
+    }
+
     /// All bytes behind the last packet, at least [`PACKET_ROOM`], or `None` when the burst is full. Several packets may be
     /// written there behind each other, up to [`room`](Self::room), before they are committed.
     #[inline]
@@ -146,7 +182,7 @@ impl Burst {
         if self.packets == self.capacity {
             return None;
         }
-        let limit = self.buffer.len() - ALIGNMENT + self.first;
+        let limit = self.first + self.room;
         self.buffer.get_mut(self.end..limit).filter(|space| space.len() >= PACKET_ROOM)
     }
 
@@ -182,7 +218,9 @@ impl Burst {
                 batch.packets - 1
             }
             _ => {
-                let batch = GsoBatch { route: *route, size: len, packets: 1, start, bytes: len };
+                let most = limit.bytes_from(start);
+                let batch =
+                    GsoBatch { route: *route, size: len, packets: 1, start, bytes: len, most };
                 self.batches.push(batch);
                 0
             }
@@ -217,7 +255,7 @@ impl Burst {
     /// Whether `packets` more packets with `bytes` bytes together fit.
     #[must_use]
     pub fn fits(&self, packets: usize, bytes: usize) -> bool {
-        self.packets + packets <= self.capacity && self.end + bytes <= self.buffer.len()
+        self.packets + packets <= self.capacity && self.end + bytes <= self.first + self.room
     }
 
     /// The packet at `cursor`, which moves behind it.

@@ -46,6 +46,9 @@ pub struct Caps {
     pub icrc: IcrcCaps,
     /// Packets that the kernel takes as one send; 1 without segmentation offload.
     pub segments: usize,
+    /// Most unacknowledged bytes at one peer of which packets may be sent in place
+    /// ([`Datapath::tx_in_place`](crate::Datapath::tx_in_place)); 0 where all are copied.
+    pub in_place: u64,
     /// Packets pass without a copy by the datapath.
     pub zero_copy: bool,
     /// The received IP header is visible as a whole, its identification included.
@@ -80,6 +83,8 @@ pub struct DatapathStats {
     pub tx_packets: u64,
     /// Bytes handed to the link.
     pub tx_bytes: u64,
+    /// Packets of them that the kernel took out of our buffer without a copy.
+    pub tx_in_place: u64,
     /// Packets dropped before sending: larger than the path's MTU, without a receiver, or for a process of this
     /// host that does not keep up.
     pub tx_dropped: u64,

@@ -33,7 +33,7 @@ use std::io;
 use std::net::{IpAddr, SocketAddr};
 use std::os::fd::OwnedFd;
 
-pub use burst::{Burst, Cursor, GsoBatch, GsoLimit, PACKET_ROOM};
+pub use burst::{Burst, Cursor, GsoBatch, GsoLimit, PACKET_ROOM, PAGE};
 pub use caps::{Caps, DatapathStats, IcrcCaps, IcrcRx, IcrcTx, Refusals};
 pub use engine_channel::ChannelDatapath;
 pub use fault::{FaultCounters, FaultDatapath, FaultTally, RuleCount};
@@ -102,6 +102,14 @@ pub trait Datapath: Send {
     /// The packet that is committed next starts a new GSO batch, because batches to its destination
     /// are lost. Without effect where packets are sent singly.
     fn tx_break(&mut self) {}
+
+    /// The kernel may send the next `packets` packets that are committed out of [`tx_space`](Self::tx_space) itself, where
+    /// the datapath can do so ([`Caps::in_place`]): it reads them later than [`flush`](Self::flush) returns, without a word
+    /// when it has. They are changed no earlier than `2 * Caps::in_place` bytes of such packets were sent behind them, so
+    /// the caller sees to it that they are acknowledged by then, or else are lost without harm.
+    fn tx_in_place(&mut self, packets: usize) {
+        let _ = packets;
+    }
 
     /// Adds a comment to the packet that is committed next, for captures. Several calls add several
     /// comments.

@@ -37,6 +37,11 @@ pub trait Middleware: Send {
         1
     }
 
+    /// See [`Datapath::tx_in_place`]. Without effect unless it says otherwise: it may change or delay what is committed.
+    fn tx_in_place(&mut self, packets: usize) {
+        let _ = packets;
+    }
+
     /// See [`Datapath::tx_comment`].
     fn tx_comment(&mut self, comment: &str) {
         self.inner_mut().tx_comment(comment);
@@ -132,6 +137,9 @@ impl<M: Middleware> Datapath for M {
     fn tx_commit(&mut self, route: &Route, len: usize, seal: &mut dyn FnMut(u16, &mut [u8])) {
         Middleware::tx_commit(self, route, len, seal);
     }
+    fn tx_in_place(&mut self, packets: usize) {
+        Middleware::tx_in_place(self, packets);
+    }
     fn tx_comment(&mut self, comment: &str) {
         Middleware::tx_comment(self, comment);
     }
@@ -187,5 +195,9 @@ impl Middleware for Box<dyn Datapath> {
 
     fn tx_packets(&self) -> usize {
         self.inner().tx_packets()
+    }
+
+    fn tx_in_place(&mut self, packets: usize) {
+        self.inner_mut().tx_in_place(packets);
     }
 }

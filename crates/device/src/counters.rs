@@ -102,10 +102,11 @@ pub(crate) fn add(all: &mut [(&'static str, u64)], more: &[(&'static str, u64)])
     }
 }
 
-fn datapath_counters(stats: &DatapathStats) -> [(&'static str, u64); 13] {
+fn datapath_counters(stats: &DatapathStats) -> [(&'static str, u64); 14] {
     [
         ("datapath_tx_packets", stats.tx_packets),
         ("datapath_tx_bytes", stats.tx_bytes),
+        ("datapath_tx_in_place", stats.tx_in_place),
         ("datapath_tx_dropped", stats.tx_dropped),
         ("datapath_rx_packets", stats.rx_packets),
         ("datapath_rx_bytes", stats.rx_bytes),

@@ -10,6 +10,7 @@ mod cross_engine;
 mod gsi;
 mod gso_black_hole;
 mod in_flight;
+mod in_place;
 mod last_answers;
 mod mcast;
 mod qp_table;
@@ -28,6 +29,7 @@ pub(crate) use build::EngineBuilder;
 pub(crate) use cross_engine::CrossEngineOp;
 pub(crate) use gsi::{Gsi, GsiContext, admits_mad};
 use gso_black_hole::GsoBlackHoles;
+use in_place::InPlace;
 use last_answers::LastAnswers;
 use mcast::McastTable;
 use qp_table::QpTable;
@@ -63,6 +65,7 @@ pub(crate) struct Nic {
     pub(crate) qps: QpTable,
     pub(crate) schedule: Schedule,
     pub(crate) gso_black_holes: GsoBlackHoles,
+    pub(crate) in_place: InPlace,
     last_answers: LastAnswers,
     /// The queue pair of the last received packet, until [`reschedule`](Self::reschedule) has run
     /// for it: once for a run of packets to one queue pair.

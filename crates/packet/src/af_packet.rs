@@ -42,7 +42,8 @@ const FIRST_PORT: u16 = 0xC000;
 
 /// Limits of a GSO batch. The kernel segments a frame at once that has one byte more than 64 KiB,
 /// Ethernet header included.
-const BATCH_OF_SEGMENTS: GsoLimit = GsoLimit { packets: 128, bytes: 65_535 - 14 - 4 - 40 - 8 };
+const BATCH_OF_SEGMENTS: GsoLimit =
+    GsoLimit { packets: 128, bytes: 65_535 - 14 - 4 - 40 - 8, ..GsoLimit::NONE };
 
 /// How to open a [`PacketDatapath`].
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Hash)]
@@ -261,6 +262,7 @@ fn caps(mtu: usize, tx_batch: usize, rx_batch: usize, offload: bool) -> Caps {
         rx_batch,
         icrc: IcrcCaps { rx: IcrcRx::Verify, tx: IcrcTx::Seal },
         segments: if offload { BATCH_OF_SEGMENTS.packets } else { 1 },
+        in_place: 0,
         zero_copy: false,
         headers_visible: true,
         needs: "CAP_NET_RAW; UDP port 4791 must be free on the chosen address",

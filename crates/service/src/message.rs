@@ -120,6 +120,7 @@ impl ServedAddress {
             rx_batch: 64,
             icrc: IcrcCaps { rx: self.rx, tx },
             segments: usize::from(self.segments),
+            in_place: 0,
             zero_copy: false,
             headers_visible: self.headers_visible,
             needs: "no privilege; `uroce serve` must run on this machine and serve the address",

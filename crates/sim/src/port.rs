@@ -147,6 +147,7 @@ impl SimDatapath {
             rx_batch: 64,
             icrc: IcrcCaps { rx: IcrcRx::Verify, tx: IcrcTx::Seal },
             segments: if has_gso { 64 } else { 1 },
+            in_place: 0,
             zero_copy: false,
             headers_visible: true,
             needs: "nothing: the network is simulated",

@@ -3,6 +3,7 @@
 //! - [`UdpDatapath`]: one socket receives, one for each source port sends; the default;
 //! - [`UringDatapath`]: the same sockets by io_uring;
 //! - [`SlotDatapath`]: a share of either, for one of several processes on an address;
+//! - [`SplicePipe`]: datagrams out of memory without a copy;
 //! - [`probe`]: which of the kernel's offloads are there.
 //!
 //! All buffers exist after set-up; no call for a packet allocates.
@@ -18,5 +19,6 @@ mod udp;
 mod uring;
 
 pub use slot::{SlotDatapath, slots_taken};
+pub use sys::splice::SplicePipe;
 pub use udp::{UdpConfig, UdpDatapath};
 pub use uring::{UringDatapath, UringError};

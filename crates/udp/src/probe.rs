@@ -12,6 +12,8 @@ use uroce_host::option;
 
 use crate::UringError;
 use crate::sys::uring::RecvRing;
+use crate::udp::connected::connect_after_trial;
+use crate::udp::socket;
 
 /// Bytes of a packet of the self-test.
 const SEGMENT: usize = 500;
@@ -52,6 +54,19 @@ pub fn udp_gro() -> io::Result<()> {
     option::set(socket.as_fd(), libc::SOL_UDP, libc::UDP_GRO, 1)
 }
 
+/// Sends two packets to ourselves out of a pipe, and looks at how they were numbered (splice to UDP sockets, Linux 6.5).
+///
+/// # Errors
+///
+/// When the kernel does not send them so, or does not show the header of a packet that was sent
+/// (`net.core.tstamp_allow_data` is 0).
+pub fn udp_splice() -> io::Result<()> {
+    let (peer, any) = ((Ipv4Addr::LOCALHOST, 9).into(), (Ipv4Addr::LOCALHOST, 0).into());
+    let socket = socket::open(&any, true)?;
+    socket.bind(&any.into())?;
+    connect_after_trial(&socket, &peer).map(drop)
+}
+
 /// Whether this process may use io_uring as [`UringDatapath`](crate::UringDatapath) does.
 ///
 /// # Errors
@@ -66,8 +81,9 @@ mod tests {
     use super::*;
 
     #[test]
-    fn this_kernel_segments_and_merges() {
+    fn this_kernel_segments_merges_and_splices() {
         udp_segment().expect("UDP_SEGMENT");
         udp_gro().expect("UDP_GRO");
+        udp_splice().expect("splice");
     }
 }

@@ -1,5 +1,6 @@
 //! UDP sockets of the kernel: works everywhere, without any privilege.
 
+pub(crate) mod connected;
 pub(crate) mod receive;
 pub(crate) mod send;
 pub(crate) mod socket;
@@ -21,6 +22,7 @@ use uroce_wire::{TRAIN_BYTES, TRAIN_PACKETS};
 use self::receive::Receiver;
 use self::send::Sender;
 use self::source_ports::SourcePorts;
+use crate::sys::splice::PAGES;
 use crate::sys::udp::{MAX_BATCH, check_receiving};
 
 /// How to open a [`UdpDatapath`].
@@ -39,13 +41,16 @@ pub struct UdpConfig {
     /// Packets of one size pass through the kernel as one (UDP_SEGMENT, UDP_GRO) where it can do
     /// so. Costs the UDP checksum 0 of RoCEv2 hardware: the kernel insists on a real one.
     pub offload: bool,
+    /// Packets may leave out of the buffer in which they are written, without a copy (vmsplice and splice, Linux 6.5), where
+    /// their sender [allows it](Datapath::tx_in_place) and `offload` is on.
+    pub in_place: bool,
     /// Other sockets of this user may have the same port (SO_REUSEPORT):
     /// [`SlotDatapath`](crate::SlotDatapath) sees to it that each gets its packets.
     pub shared: bool,
 }
 
 impl UdpConfig {
-    /// 8 source ports, buffers of 4 MiB, 16 messages in a system call, offload.
+    /// 8 source ports, buffers of 4 MiB, 16 messages in a system call, offload, in place.
     #[must_use]
     pub fn new(local: SocketAddr) -> Self {
         let buffer = 4 * 1024 * 1024;
@@ -56,6 +61,7 @@ impl UdpConfig {
             send_buffer: buffer,
             batch: MAX_BATCH,
             offload: true,
+            in_place: true,
             shared: false,
         }
     }
@@ -88,11 +94,15 @@ impl UdpDatapath {
             .map_err(|error| BindError::explain("receiving packets", local, error))?;
         let receiver = Receiver::new(own, link, socket, batch, config.recv_buffer, merged)
             .map_err(|error| BindError::explain("opening an epoll descriptor", local, error))?;
+        let (ring, in_place) = match segments && config.in_place {
+            true => (RING_BYTES, IN_PLACE_BYTES as u64),
+            false => (0, 0),
+        };
         Ok(Self {
             local,
-            caps: caps(link.mtu, batch, segments),
+            caps: Caps { in_place, ..caps(link.mtu, batch, segments) },
             source_ports: SourcePorts::new(own, link, config, config.offload),
-            sender: Sender::new(burst(segments), link.index),
+            sender: Sender::new(burst(segments, ring), link.index),
             receiver,
             stats,
         })
@@ -169,11 +179,11 @@ impl Datapath for UdpDatapath {
 
     #[inline]
     fn tx_space(&mut self) -> Option<&mut [u8]> {
-        self.sender.burst.space()
+        self.sender.space()
     }
 
     fn tx_packets(&self) -> usize {
-        self.sender.burst.room()
+        self.sender.room()
     }
 
     fn tx_commit(&mut self, route: &Route, len: usize, seal: &mut dyn FnMut(u16, &mut [u8])) {
@@ -181,7 +191,13 @@ impl Datapath for UdpDatapath {
     }
 
     fn tx_break(&mut self) {
-        self.sender.burst.break_batch();
+        self.sender.break_batch();
+    }
+
+    fn tx_in_place(&mut self, packets: usize) {
+        if self.caps.in_place > 0 {
+            self.sender.allow_in_place(packets);
+        }
     }
 
     fn flush(&mut self) -> io::Result<Flush> {
@@ -225,12 +241,20 @@ const SINGLES: usize = 64;
 /// Bytes of packets that are built before they are sent; what is more would leave the cache.
 const BURST_BYTES: usize = 192 * 1024;
 
-pub(crate) fn burst(segments: bool) -> Burst {
+/// Bytes of packets that are sent in place before others take their place: what fits into the cache of a processor.
+const RING_BYTES: usize = 1024 * 1024;
+
+/// Most unacknowledged bytes of them. A burst is built before it is sent, and each begins with a page.
+const IN_PLACE_BYTES: usize = (RING_BYTES - BURST_BYTES) / 2;
+
+/// `ring`: bytes that are kept behind those that are built.
+pub(crate) fn burst(segments: bool, ring: usize) -> Burst {
     if !segments {
-        return Burst::new(SINGLES, GsoLimit { packets: 1, bytes: usize::MAX });
+        return Burst::new(SINGLES, GsoLimit { packets: 1, ..GsoLimit::NONE });
     }
-    let limit = GsoLimit { packets: TRAIN_PACKETS, bytes: TRAIN_BYTES };
-    Burst::with_room(8 * TRAIN_PACKETS, BURST_BYTES, limit)
+    let pages = if ring > 0 { PAGES } else { usize::MAX };
+    let limit = GsoLimit { packets: TRAIN_PACKETS, bytes: TRAIN_BYTES, pages };
+    Burst::with_ring(8 * TRAIN_PACKETS, BURST_BYTES, ring, limit)
 }
 
 pub(crate) fn caps(mtu: usize, batch: usize, segments: bool) -> Caps {
@@ -241,6 +265,7 @@ pub(crate) fn caps(mtu: usize, batch: usize, segments: bool) -> Caps {
         rx_batch: batch,
         icrc: IcrcCaps { rx: IcrcRx::Solve16, tx: IcrcTx::Seal },
         segments: if segments { TRAIN_PACKETS } else { 1 },
+        in_place: 0,
         zero_copy: false,
         headers_visible: false,
         needs: "no privilege; UDP port 4791 must be free, or shared by this user, on the chosen address",

@@ -61,7 +61,7 @@ impl UringDatapath {
                 ..udp::caps(link.mtu, batch, segments)
             },
             source_ports: SourcePorts::new(own, link, config, config.offload),
-            sender: Sender::new(udp::burst(segments), link.index),
+            sender: Sender::new(udp::burst(segments, 0), link.index),
             receiver,
             ring,
             stats,
@@ -94,11 +94,11 @@ impl Datapath for UringDatapath {
 
     #[inline]
     fn tx_space(&mut self) -> Option<&mut [u8]> {
-        self.sender.burst.space()
+        self.sender.space()
     }
 
     fn tx_packets(&self) -> usize {
-        self.sender.burst.room()
+        self.sender.room()
     }
 
     fn tx_commit(&mut self, route: &Route, len: usize, seal: &mut dyn FnMut(u16, &mut [u8])) {
@@ -106,7 +106,7 @@ impl Datapath for UringDatapath {
     }
 
     fn tx_break(&mut self) {
-        self.sender.burst.break_batch();
+        self.sender.break_batch();
     }
 
     fn flush(&mut self) -> io::Result<Flush> {

@@ -336,6 +336,7 @@ fn caps(mtu: usize, batch: usize, mode: XdpMode) -> Caps {
         rx_batch: RX_BATCH,
         icrc: IcrcCaps { rx: IcrcRx::Verify, tx: IcrcTx::Seal },
         segments: 1,
+        in_place: 0,
         zero_copy: mode == XdpMode::ZeroCopy,
         headers_visible: true,
         needs: "CAP_NET_ADMIN, CAP_NET_RAW and CAP_BPF, and the interface to itself as far as XDP \

@@ -41,12 +41,51 @@ fn another_route_starts_another_train() {
 
 #[test]
 fn a_train_stops_at_its_limits() {
-    let mut burst = Burst::new(8, GsoLimit { packets: 3, bytes: 250 });
+    let mut burst = Burst::new(8, GsoLimit { packets: 3, bytes: 250, ..GsoLimit::NONE });
     (0..4).for_each(|_| assert!(put(&mut burst, 2, 100, 0) < 4));
     assert_eq!(shape(&burst), [(2, 200), (2, 200)]);
     burst.clear();
     (0..4).for_each(|_| assert!(put(&mut burst, 2, 10, 0) < 4));
     assert_eq!(shape(&burst), [(3, 30), (1, 10)]);
+}
+
+#[test]
+fn a_train_stops_at_the_last_of_its_pages() {
+    let mut burst = Burst::new(16, GsoLimit { pages: 2, ..GsoLimit::NONE });
+    (0..9).for_each(|_| _ = put(&mut burst, 2, 1500, 0));
+    // 8192 bytes from 0 on, from 7500 (two pages end at 12288), and from 10500 on.
+    assert_eq!(shape(&burst), [(5, 7500), (3, 4500), (1, 1500)]);
+}
+
+/// A burst writes its packets before it is known which of them stay: the ring is longer than what stays by one burst.
+#[test]
+fn what_was_cleared_behind_stays_until_the_ring_has_gone_round() {
+    const ROOM: usize = 3 * PACKET_ROOM;
+    const RING: usize = 16 * PAGE;
+    let mut burst = Burst::with_ring(3, ROOM, RING, GsoLimit::NONE);
+    let mut sent: Vec<(usize, u8)> = Vec::new();
+    for n in 0..100u8 {
+        for (place, len) in [4000, 100].into_iter().enumerate() {
+            let space = burst.space().expect("room");
+            space[..len].fill(n);
+            assert_eq!(burst.commit(&route(2), len).0, place);
+        }
+        assert!(burst.fits(1, 1000) && !burst.fits(1, ROOM));
+        sent.push((burst.first, n));
+        assert!(burst.first.is_multiple_of(PAGE) && burst.first <= RING);
+        if n % 5 == 0 {
+            burst.clear();
+            sent.pop();
+        } else {
+            burst.clear_behind();
+        }
+        // Two pages for each that stays.
+        let kept = sent.iter().rev().take((RING - ROOM) / (2 * PAGE));
+        assert!(kept.clone().count() >= 6 || n < 10);
+        for (first, n) in kept {
+            assert_eq!(burst.buffer[*first..first + 4100], [*n; 4100]);
+        }
+    }
 }
 
 #[test]
@@ -61,10 +100,10 @@ fn space_ends_with_the_last_packet_of_the_batch() {
 }
 
 #[test]
-fn the_buffer_starts_on_a_cache_line() {
+fn the_buffer_starts_with_a_page() {
     let mut burst = Burst::new(1, GsoLimit::NONE);
     let start = burst.space().expect("room").as_ptr();
-    assert_eq!(start.align_offset(ALIGNMENT), 0);
+    assert_eq!(start.align_offset(PAGE), 0);
 }
 
 proptest! {
@@ -73,7 +112,7 @@ proptest! {
         packets in prop::collection::vec((1u8..4, prop_oneof![Just(64usize), 0..200usize]), 0..80),
         limit in 1usize..9,
     ) {
-        let mut burst = Burst::new(64, GsoLimit { packets: limit, bytes: 500 });
+        let mut burst = Burst::new(64, GsoLimit { packets: limit, bytes: 500, ..GsoLimit::NONE });
         let mut model = Vec::new();
         for (n, (to, len)) in packets.into_iter().enumerate().take(64) {
             put(&mut burst, to, len, n as u8);

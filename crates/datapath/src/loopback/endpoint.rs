@@ -212,6 +212,7 @@ fn caps(mtu: usize, sealed: bool) -> Caps {
         rx_batch: BATCH,
         icrc,
         segments: 1,
+        in_place: 0,
         zero_copy: true,
         headers_visible: true,
         needs: "nothing: both ends are in this process",

@@ -11,6 +11,7 @@ use uroce_wire::{Mtu, PacketParser};
 
 use super::gsi::{ACK_DELAY, GSI_SOURCE_PORT, Gsi};
 use super::gso_black_hole::GsoBlackHoles;
+use super::in_place::InPlace;
 use super::last_answers::LastAnswers;
 use super::mcast::McastTable;
 use super::qp_table::QpTable;
@@ -109,6 +110,7 @@ impl EngineBuilder {
             qps: QpTable::new(qpns, slot),
             schedule: Schedule::new(gso, IN_FLIGHT_BYTES),
             gso_black_holes: GsoBlackHoles::new(gso),
+            in_place: InPlace::new(datapath.caps().in_place),
             last_answers: LastAnswers::default(),
             unscheduled: None,
             tables: Tables::new(MemTable::new(keys, mem_limits(&limits)), number),

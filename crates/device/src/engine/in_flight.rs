@@ -199,6 +199,12 @@ impl InFlight {
         self.update_due(id);
     }
 
+    /// Bytes in flight to the destination of the queue pair, with those of its own that are not in the account yet.
+    pub(crate) fn bytes_with(&self, qp: &QueuePair, credit: &QpCredit) -> u64 {
+        let destination = credit.destination.and_then(|id| self.destinations.get(id));
+        destination.map_or(0, |destination| destination.bytes - credit.bytes) + qp.bytes_in_flight()
+    }
+
     /// Bytes that the queue pair may have in flight altogether. 0: others wait before it.
     #[inline]
     pub(crate) fn allowance(&self, credit: &QpCredit) -> u64 {

@@ -4,7 +4,9 @@
 use std::net::SocketAddr;
 
 use uroce_datapath::{Datapath, IcrcTx, Route};
-use uroce_transport::{Context, Instant, Path, QueuePair, Train, TrainLimits, Transmit};
+use uroce_transport::{
+    Context, Instant, Path, QueuePair, Retransmission, Train, TrainLimits, Transmit,
+};
 use uroce_wire::{CrcMethod, DropReason, Flow, FlowIcrc, ICRC_LEN, Qpn, crc_method};
 
 use super::schedule::TurnEnd;
@@ -162,7 +164,7 @@ impl Nic {
         turn: Turn,
         datapath: &mut dyn Datapath,
     ) -> (usize, Option<TurnEnd>) {
-        let Nic { qps, tables, schedule, gso_black_holes, local, icrc_caps, .. } = self;
+        let Nic { qps, tables, schedule, gso_black_holes, in_place, local, icrc_caps, .. } = self;
         let Some(entry) = qps.get_mut(qpn) else {
             return (0, Some(TurnEnd::Idle));
         };
@@ -182,6 +184,7 @@ impl Nic {
             let allowed = entry.qp.bytes_in_flight() < allowance
                 || entry.qp.wants_repair()
                 || entry.qp.ask_for_ack();
+            let next_psn = entry.qp.next_psn();
             let context = &mut tables.context();
             let Some(out) = next_packet(&mut entry.qp, turn, allowed, space, context) else {
                 return (sent, Some(schedule.end_idle_turn(entry, sent, allowed)));
@@ -195,14 +198,13 @@ impl Nic {
                 let (_, behind) = space.split_at_mut(out.len);
                 train = entry.qp.poll_train(turn.now, &out, limits, behind, &mut tables.context());
             }
-            sent += 1 + train.packets;
+            let packets = 1 + train.packets;
+            sent += packets;
             if out.path.dst.is_ipv4() == local.is_ipv4() {
-                if parted {
-                    datapath.tx_break();
-                }
-                if let Some(why) = tables.counters.take_latest_retransmission() {
-                    datapath.tx_comment(why.comment());
-                }
+                let in_flight = schedule.in_flight_to(entry);
+                let in_place = in_place.allows(&entry.qp, (next_psn, packets), in_flight, turn.now);
+                let repeated = tables.counters.take_latest_retransmission();
+                announce(datapath, parted, if in_place { packets } else { 0 }, repeated);
                 commit(datapath, &out, train, *local, icrc_caps.tx, &mut entry.tx_icrc);
             } else {
                 // A UD request with a path of the other IP version; RC and UC are refused earlier.
@@ -238,6 +240,25 @@ fn next_packet(
         acks if !allowed => qp.poll_answer(turn.now, acks == AckPolicy::Flush, space, context),
         AckPolicy::Delay => qp.poll_pressing(turn.now, space, context),
         AckPolicy::Flush => qp.poll_transmit(turn.now, space, context),
+    }
+}
+
+/// Tells the datapath what it cannot see of the packets that are committed next: that they are `parted` from those before,
+/// how many may leave `in_place`, and why the first is `repeated`, which a capture says.
+fn announce(
+    datapath: &mut dyn Datapath,
+    parted: bool,
+    in_place: usize,
+    repeated: Option<Retransmission>,
+) {
+    if parted {
+        datapath.tx_break();
+    }
+    if in_place > 0 {
+        datapath.tx_in_place(in_place);
+    }
+    if let Some(why) = repeated {
+        datapath.tx_comment(why.comment());
     }
 }
 

@@ -175,6 +175,10 @@ impl<D: Datapath> Middleware for SlotDatapath<D> {
         self.inner.tx_packets()
     }
 
+    fn tx_in_place(&mut self, packets: usize) {
+        self.inner.tx_in_place(packets);
+    }
+
     fn shared_port(&mut self) -> Option<&mut dyn SharedPort> {
         Some(self)
     }

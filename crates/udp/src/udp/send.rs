@@ -12,6 +12,7 @@ use uroce_host::address::{self, NAME, Name};
 use uroce_host::interface::scoped;
 
 use self::refusal::{Problem, Verdict, is_of_offload};
+use super::connected::{ConnectedSockets, MIN_BYTES};
 use super::source_ports::SourcePorts;
 use crate::sys::udp::{
     CONTROL, Control, MAX_BATCH, Message, encode_control, encode_segment, send_many,
@@ -45,6 +46,15 @@ impl Encoded {
         Self { name, name_len, control, plain_len, segmented_len }
     }
 
+    /// For a connected socket, which has all but the size of the packets. That is written also for a single one: the socket
+    /// may have been told another.
+    fn connected(batch: &GsoBatch) -> Self {
+        let mut control = [0; CONTROL];
+        let size = u16::try_from(batch.size).unwrap_or(u16::MAX);
+        let segmented_len = encode_segment(&mut control, 0, size);
+        Self { name: [0; NAME], name_len: 0, control, plain_len: segmented_len, segmented_len }
+    }
+
     fn message<'a>(&'a self, control_len: usize, payload: &'a [u8]) -> Message<'a> {
         Message {
             name: &self.name[..self.name_len],
@@ -54,10 +64,30 @@ impl Encoded {
     }
 }
 
+/// How a batch leaves.
+#[derive(Debug, Clone, Copy, Default)]
+struct Passage {
+    /// All its packets may be sent in place.
+    in_place: bool,
+    /// Index of the connected socket that it was numbered for.
+    connected: Option<usize>,
+}
+
 /// Packets that were committed and not yet taken by the kernel.
 #[derive(Debug)]
 pub(crate) struct Sender {
-    pub(crate) burst: Burst,
+    burst: Burst,
+    /// One for each batch of the burst.
+    passages: Vec<Passage>,
+    /// Packets that are committed next and may be sent in place.
+    in_place: usize,
+    /// IPv4 identification of the first packet of the last batch.
+    first_id: u16,
+    /// Batches to the destination of the packet that is committed next are lost.
+    breaks: bool,
+    connected: ConnectedSockets,
+    /// Something of the burst was sent in place.
+    is_referenced: bool,
     /// Index of the first batch that the kernel has not taken.
     at: usize,
     /// One for each batch of the burst.
@@ -68,20 +98,66 @@ pub(crate) struct Sender {
 
 impl Sender {
     pub(crate) fn new(burst: Burst, scope: u32) -> Self {
-        let encoded = Vec::with_capacity(burst.capacity());
-        Self { burst, at: 0, encoded, scope, problem: None }
+        Self {
+            passages: Vec::with_capacity(burst.capacity()),
+            encoded: Vec::with_capacity(burst.capacity()),
+            burst,
+            in_place: 0,
+            first_id: 0,
+            breaks: false,
+            connected: ConnectedSockets::new(),
+            is_referenced: false,
+            at: 0,
+            scope,
+            problem: None,
+        }
+    }
+
+    /// See [`Burst::space`].
+    #[inline]
+    pub(crate) fn space(&mut self) -> Option<&mut [u8]> {
+        self.burst.space()
+    }
+
+    /// See [`Burst::room`].
+    pub(crate) fn room(&self) -> usize {
+        self.burst.room()
+    }
+
+    /// See [`Burst::break_batch`].
+    pub(crate) fn break_batch(&mut self) {
+        self.burst.break_batch();
+        self.breaks = true;
+    }
+
+    /// The next `packets` packets may be sent in place.
+    pub(super) fn allow_in_place(&mut self, packets: usize) {
+        self.in_place = packets;
     }
 
     /// Appends the packet in [`Burst::space`], sealed for the identification that it will have: the
-    /// kernel numbers the packets of one send from 0 on (docs/wire.md).
+    /// kernel numbers the packets of one send on, from 0 where the socket is not connected (docs/wire.md).
     pub(crate) fn commit(
         &mut self,
         route: &Route,
         len: usize,
         seal: &mut dyn FnMut(u16, &mut [u8]),
     ) {
+        let in_place = self.in_place > 0;
+        self.in_place = self.in_place.saturating_sub(1);
         let (place, packet) = self.burst.commit(route, len);
-        seal(if route.dst.is_ipv4() { place as u16 } else { 0 }, packet);
+        if place == 0 {
+            if std::mem::take(&mut self.breaks) {
+                self.connected.leave(route);
+            }
+            let (connected, first_id) = self.connected.begin_batch(route).unzip();
+            self.first_id = first_id.unwrap_or(0);
+            self.passages.push(Passage { in_place, connected });
+        } else if !in_place && let Some(passage) = self.passages.last_mut() {
+            passage.in_place = false;
+        }
+        let id = self.first_id.wrapping_add(place as u16);
+        seal(if route.dst.is_ipv4() { id } else { 0 }, packet);
     }
 
     /// Sends as much as the kernel takes. What it does not take stays, in order.
@@ -91,10 +167,14 @@ impl Sender {
         fallback: &Socket,
         stats: &mut DatapathStats,
     ) -> io::Result<Flush> {
-        self.flush_to(stats, &mut |port, messages| {
+        let flush = self.flush_to(stats, &mut |port, messages| {
             let socket = source_ports.socket(port).unwrap_or_else(|| fallback.as_fd());
             send_many(socket, messages)
-        })
+        })?;
+        if self.burst.is_empty() {
+            self.connected.update(source_ports, self.scope);
+        }
+        Ok(flush)
     }
 
     /// [`flush`](Self::flush) with `kernel` in place of the system call.
@@ -130,10 +210,19 @@ impl Sender {
             }
         }
         if !flush.blocked {
-            self.burst.clear();
-            self.at = 0;
+            self.clear();
         }
         Ok(flush)
+    }
+
+    /// Forgets what was sent. What was sent in place stays unchanged.
+    fn clear(&mut self) {
+        match std::mem::take(&mut self.is_referenced) {
+            true => self.burst.clear_behind(),
+            false => self.burst.clear(),
+        }
+        self.passages.clear();
+        self.at = 0;
     }
 
     /// Handles the refusal of the first batch.
@@ -144,6 +233,13 @@ impl Sender {
         flush: &mut Flush,
         stats: &mut DatapathStats,
     ) -> io::Result<Next> {
+        if let Some(index) = self.passages[self.at].connected
+            && !self.may_be_repeated(errno, second_try)
+        {
+            self.connected.fail(index, errno);
+            flush.dropped += self.give_up(errno, stats);
+            return Ok(Next::Batch);
+        }
         match Verdict::of(errno) {
             Verdict::Wait => {
                 flush.blocked = true;
@@ -161,6 +257,16 @@ impl Sender {
             Verdict::Broken => return Err(errno.into()),
         }
         Ok(Next::Batch)
+    }
+
+    /// Whether a connected socket has refused a batch without having counted it.
+    fn may_be_repeated(&self, errno: Errno, second_try: bool) -> bool {
+        match Verdict::of(errno) {
+            Verdict::Wait => errno == Errno::AGAIN,
+            Verdict::Again => true,
+            Verdict::Soft => !second_try,
+            Verdict::Drop | Verdict::Broken => false,
+        }
     }
 
     fn is_several(&self) -> bool {
@@ -204,28 +310,55 @@ impl Sender {
     /// Encodes addresses and control messages of all batches.
     fn encode_all(&mut self) {
         self.encoded.clear();
-        let batches = self.burst.batches().iter();
-        self.encoded.extend(batches.map(|batch| Encoded::new(batch, self.scope)));
+        let batches = self.burst.batches().iter().zip(&self.passages);
+        self.encoded.extend(batches.map(|(batch, passage)| match passage.connected {
+            Some(_) => Encoded::connected(batch),
+            None => Encoded::new(batch, self.scope),
+        }));
     }
 
-    /// Offers the batches from `at` on that have the same source port; returns the number that were
-    /// taken.
-    fn offer(&self, port: u16, kernel: &mut Kernel<'_>) -> io::Result<usize> {
-        let batches = self.burst.batches()[self.at..].iter().zip(&self.encoded[self.at..]);
-        let mut messages = batches.take_while(|(batch, _)| batch.route.src.port() == port).map(
-            |(batch, encoded)| {
-                encoded.message(encoded.segmented_len, self.burst.batch_bytes(batch))
-            },
-        );
+    /// Offers the batches from `at` on that have the same source port, or the one at `at` to its connected socket; returns the
+    /// number that were taken.
+    fn offer(&mut self, port: u16, kernel: &mut Kernel<'_>) -> io::Result<usize> {
+        if let Some(index) = self.passages[self.at].connected {
+            return self.offer_connected(index).map(|()| 1);
+        }
+        let batches = self.burst.batches()[self.at..].iter().zip(&self.passages[self.at..]);
+        let of_port = batches.zip(&self.encoded[self.at..]).take_while(|((batch, passage), _)| {
+            passage.connected.is_none() && batch.route.src.port() == port
+        });
+        let mut messages = of_port.map(|((batch, _), encoded)| {
+            encoded.message(encoded.segmented_len, self.burst.batch_bytes(batch))
+        });
         kernel(port, &mut messages.by_ref().take(MAX_BATCH))
+    }
+
+    /// Offers the batch at `at` to connected socket `index`.
+    fn offer_connected(&mut self, index: usize) -> io::Result<()> {
+        let batch = &self.burst.batches()[self.at];
+        let payload = self.burst.batch_bytes(batch);
+        let passage = &mut self.passages[self.at];
+        let wanted = passage.in_place && payload.len() >= MIN_BYTES;
+        let encoded = &self.encoded[self.at];
+        let control = &encoded.control[..encoded.segmented_len];
+        passage.in_place = self.connected.send(index, batch, wanted, (control, payload))?;
+        self.is_referenced |= passage.in_place;
+        Ok(())
     }
 
     /// Moves behind `count` batches that were sent; returns their packets.
     fn pass(&mut self, count: usize, stats: &mut DatapathStats) -> usize {
         let mut packets = 0;
-        for batch in self.burst.batches().iter().skip(self.at).take(count) {
+        let batches = self.burst.batches().iter().zip(&self.passages);
+        for (batch, passage) in batches.skip(self.at).take(count) {
             packets += batch.packets;
             stats.tx_bytes += batch.bytes() as u64;
+            match passage {
+                Passage { in_place: false, .. } => {}
+                Passage { connected: Some(_), .. } => stats.tx_in_place += batch.packets as u64,
+                _ if batch.bytes() >= MIN_BYTES => self.connected.note_candidate(&batch.route),
+                _ => {}
+            }
         }
         stats.tx_packets += packets as u64;
         self.at += count;

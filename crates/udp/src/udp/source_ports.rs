@@ -75,14 +75,35 @@ impl SourcePorts {
     }
 
     fn open(&self, wanted: u16) -> io::Result<SourcePort> {
+        let socket = self.unbound()?;
+        let port = bind_near(&socket, self.local, wanted)?;
+        Ok(SourcePort { socket, wanted, port })
+    }
+
+    fn unbound(&self) -> io::Result<Socket> {
         let socket = socket::open(&self.local, self.offload)?;
         socket::aim_multicast(&socket, &self.local, self.link);
         enlarge(&socket, Buffer::Send, self.send_buffer);
         // The socket is never read, so packets to it shall not fill memory. The kernel raises 0 to
         // its minimum.
         socket.set_recv_buffer_size(0)?;
-        let port = bind_near(&socket, self.local, wanted)?;
-        Ok(SourcePort { socket, wanted, port })
+        Ok(socket)
+    }
+
+    /// A second socket with a source port that is in use here.
+    pub(super) fn open_beside(&self, port: u16) -> io::Result<Socket> {
+        let first = self.list.iter().find(|known| known.port == port);
+        let first = &first.ok_or(Errno::ADDRNOTAVAIL)?.socket;
+        let second = self.unbound()?;
+        let mut local = self.local;
+        local.set_port(port);
+        // A port is shared if both sockets say so when the second one is bound, and by no third one then.
+        first.set_reuse_address(true)?;
+        second.set_reuse_address(true)?;
+        let bound = second.bind(&local.into());
+        second.set_reuse_address(false)?;
+        first.set_reuse_address(false)?;
+        bound.map(|()| second)
     }
 
     /// The socket with that source port.

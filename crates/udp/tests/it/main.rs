@@ -3,6 +3,8 @@
 mod bind_errors;
 mod conformance;
 mod datagrams;
+mod in_place;
 mod slots;
+mod sniffer;
 mod udp_wire;
 mod uring;

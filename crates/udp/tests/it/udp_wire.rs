@@ -1,8 +1,7 @@
 //! What the UDP datapath puts on the wire and takes from it.
 
-use std::io::Read;
 use std::net::{SocketAddr, UdpSocket};
-use std::time::{Duration, Instant};
+use std::time::Duration;
 
 use etherparse::{NetSlice, SlicedPacket, TransportSlice};
 use socket2::{Domain, Protocol, Socket, Type};
@@ -10,6 +9,8 @@ use uroce_datapath::{Datapath, Flush, Route};
 use uroce_testkit::icmp::too_big;
 use uroce_testkit::namespace::{Namespace, Wire};
 use uroce_udp::{UdpConfig, UdpDatapath};
+
+use crate::sniffer::{sniff, sniffer};
 
 fn bind(address: &str) -> UdpDatapath {
     let local = SocketAddr::new(address.parse().expect("address"), 0);
@@ -29,35 +30,6 @@ fn route(from: &mut UdpDatapath, dst: SocketAddr) -> Route {
 fn put(path: &mut UdpDatapath, route: &Route, payload: &[u8]) {
     path.tx_space().expect("room")[..payload.len()].copy_from_slice(payload);
     path.tx_commit(route, payload.len(), &mut |_, _| ());
-}
-
-/// A socket that sees all frames of this network namespace, those of its loopback interface twice: as
-/// they leave and as they come.
-fn sniffer() -> Socket {
-    let everything = Protocol::from(i32::from(0x0003u16.to_be()));
-    let socket = Socket::new(Domain::PACKET, Type::RAW, Some(everything)).expect("AF_PACKET");
-    socket.set_read_timeout(Some(Duration::from_millis(200))).expect("read timeout");
-    socket
-}
-
-/// The frames with that UDP destination, until `count` are there or two seconds have passed.
-fn sniff(mut socket: &Socket, dst: SocketAddr, count: usize) -> Vec<Vec<u8>> {
-    let end = Instant::now() + Duration::from_secs(2);
-    let mut frames = Vec::new();
-    let mut buffer = vec![0; 10_000];
-    while frames.len() < count && Instant::now() < end {
-        let Ok(length) = socket.read(&mut buffer) else {
-            continue;
-        };
-        let Ok(sliced) = SlicedPacket::from_ethernet(&buffer[..length]) else {
-            continue;
-        };
-        if matches!(sliced.transport, Some(TransportSlice::Udp(udp)) if udp.destination_port() == dst.port())
-        {
-            frames.push(buffer[..length].to_vec());
-        }
-    }
-    frames
 }
 
 #[test]

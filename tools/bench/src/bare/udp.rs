@@ -1,11 +1,14 @@
-//! UDP sockets with segmentation and reassembly by the kernel.
+//! UDP sockets with segmentation and reassembly by the kernel, which takes long batches out of our memory without a copy.
 
 use std::io::ErrorKind;
 use std::net::{self, SocketAddr};
+use std::ops::Range;
+use std::os::fd::AsFd;
 
 use libc::{SOL_UDP, UDP_GRO, UDP_SEGMENT};
 use uroce_host::{Buffer, enlarge, option};
-use uroce_testbed::error::{Context, Result};
+use uroce_testbed::error::{Context, Error, Result};
+use uroce_udp::SplicePipe;
 
 use super::wire::BareSocket;
 use crate::link::{Link, LinkEnd};
@@ -14,6 +17,12 @@ use crate::link::{Link, LinkEnd};
 const PORT: u16 = 5301;
 /// Bytes for what has arrived and was not taken yet.
 const BUFFER: usize = 4 << 20;
+/// Bytes of batches that stay unchanged behind the one that is built: more than are on their way.
+const RING: usize = 1 << 20;
+/// Bytes of a page of memory.
+const PAGE: usize = 4096;
+/// Shorter batches are copied.
+const SPLICED: usize = 24 * 1024;
 /// The longest datagram, or several that the kernel has joined.
 const LONGEST: usize = 1 << 16;
 
@@ -21,8 +30,11 @@ const LONGEST: usize = 1 << 16;
 #[derive(Debug)]
 pub struct UdpSocket {
     socket: net::UdpSocket,
+    pipe: SplicePipe,
     segment: usize,
-    train: Vec<u8>,
+    ring: Vec<u8>,
+    /// Where the batch is, which begins with a page.
+    batch: Range<usize>,
     received: Vec<u8>,
 }
 
@@ -37,19 +49,32 @@ impl BareSocket for UdpSocket {
         let socket = socket2::Socket::from(socket);
         enlarge(&socket, Buffer::Receive, BUFFER);
         enlarge(&socket, Buffer::Send, BUFFER);
-        let (train, received) = (Vec::new(), vec![0; LONGEST]);
-        Ok(Self { socket: socket.into(), segment, train, received })
+        let pipe = SplicePipe::new().context(|| "no pipe")?;
+        let (ring, received) = (vec![0; RING + LONGEST + PAGE], vec![0; LONGEST]);
+        Ok(Self { socket: socket.into(), pipe, segment, ring, batch: 0..0, received })
     }
 
     fn room(&mut self, bytes: usize) -> Result<&mut [u8]> {
-        self.train.resize(bytes, 0);
-        Ok(&mut self.train)
+        let page = self.ring.as_ptr().align_offset(PAGE);
+        let behind = page + self.batch.end.saturating_sub(page).next_multiple_of(PAGE);
+        let start = if behind + bytes > self.ring.len() { page } else { behind };
+        self.batch = start..start + bytes;
+        self.ring.get_mut(self.batch.clone()).ok_or_else(|| Error::new("too long for a datagram"))
     }
 
     fn send(&mut self) -> Result<bool> {
-        match self.socket.send(&self.train) {
-            Ok(_) => Ok(true),
-            Err(error) if is_passing(error.kind()) => Ok(false),
+        let batch = &self.ring[self.batch.clone()];
+        let sent = match batch.len() >= SPLICED {
+            true => self.pipe.send(self.socket.as_fd(), batch),
+            false => self.socket.send(batch).map(drop),
+        };
+        match sent {
+            Ok(()) => Ok(true),
+            Err(error) if is_passing(error.kind()) => {
+                // It holds what was not sent.
+                self.pipe = SplicePipe::new().context(|| "no pipe")?;
+                Ok(false)
+            }
             Err(error) => Err(error).context(|| "cannot send"),
         }
     }

@@ -42,6 +42,7 @@ impl Probe {
             rx_batch: 6,
             icrc: IcrcCaps { rx: IcrcRx::Verify, tx: IcrcTx::Seal },
             segments: 7,
+            in_place: 0,
             zero_copy: false,
             headers_visible: true,
             needs: "nothing",

@@ -18,8 +18,8 @@ fn commit(sender: &mut Sender, n: u8) {
     let src = std::net::SocketAddr::from(([10, 0, 0, 1], port));
     let dst = std::net::SocketAddr::from(([10, 0, 0, 2], 4791));
     let route = Route { src, dst, hop_limit: 64, traffic_class: 0 };
-    sender.burst.space().expect("room")[..100].fill(n);
-    sender.burst.commit(&route, 100);
+    sender.space().expect("room")[..100].fill(n);
+    sender.commit(&route, 100, &mut |_, _| {});
 }
 
 /// Takes what the script says, one entry for each call; afterwards everything.

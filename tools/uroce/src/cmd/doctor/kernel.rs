@@ -25,6 +25,12 @@ pub fn examine() -> Vec<Finding> {
             "one packet a receive, which is slower: Linux 5.0 can do more",
         ),
         Finding::of(
+            "splice to UDP",
+            &probe::udp_splice(),
+            "bulk transfers leave without a copy by the kernel",
+            "each packet is copied by the kernel, which is slower: Linux 6.5 with net.core.tstamp_allow_data=1 can do more",
+        ),
+        Finding::of(
             "AF_PACKET",
             &packet_socket(),
             "sockets can be opened",

@@ -1,0 +1,229 @@
+//! Connected sockets, out of which packets leave in place (docs/adr/037-send-in-place.md).
+//!
+//! splice(2) sends memory of this process without a copy, but only to the peer that a socket is connected to. A route that
+//! carries bulk data therefore gets a connected socket of its own, beside the socket of its source port, and all its packets
+//! leave there, so that they stay in order. The kernel numbers the IPv4 packets of a connected socket: each send gets the next
+//! identification, and the packets that it is cut into count on from there.
+
+mod trial;
+
+use std::io;
+use std::os::fd::AsFd;
+
+use rustix::io::Errno;
+use socket2::Socket;
+use uroce_datapath::{GsoBatch, Route};
+use uroce_host::interface::scoped;
+use uroce_host::option;
+
+pub(crate) use self::trial::connect_after_trial;
+use super::source_ports::SourcePorts;
+use crate::sys::splice::SplicePipe;
+use crate::sys::udp::{Message, send_many};
+
+/// Most connected sockets of a datapath, and most routes that are considered for one.
+const MOST: usize = 8;
+
+/// Batches of a route that would have been sent in place, had it a connected socket, before it gets one.
+const BATCHES_BEFORE: u32 = 32;
+
+/// Batches of fewer bytes are copied: that takes less time than the two system calls for pages.
+pub(super) const MIN_BYTES: usize = 24 * 1024;
+
+/// Sockets that could not be opened, or were given up, before a datapath opens no more.
+const MOST_FAILURES: u32 = 4;
+
+/// The connected socket of a route.
+#[derive(Debug)]
+struct ConnectedSocket {
+    route: Route,
+    socket: Socket,
+    /// IPv4 identification of the next batch.
+    next_id: u16,
+    /// Bytes of a packet that UDP_SEGMENT is set to; 0 at first.
+    segment: usize,
+    /// Bursts with a batch of the route, of the datapath altogether, when one was begun last.
+    used: u64,
+    state: State,
+}
+
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+enum State {
+    Open,
+    /// Sends the batches that were begun for it, and no other one.
+    Leaving,
+    /// The kernel may have counted a packet that was not sent: the batches that were begun for it cannot be right.
+    Failed(Errno),
+}
+
+/// A route that may get a connected socket.
+#[derive(Debug)]
+struct Candidate {
+    route: Route,
+    batches: u32,
+}
+
+/// All connected sockets of a datapath.
+#[derive(Debug)]
+pub(crate) struct ConnectedSockets {
+    /// It changes only while no batch waits, so that an index names the same socket as long as its batch waits.
+    list: Vec<ConnectedSocket>,
+    candidates: Vec<Candidate>,
+    /// Opened when it is needed.
+    pipe: Option<SplicePipe>,
+    /// Batches begun.
+    begun: u64,
+    failures: u32,
+}
+
+impl ConnectedSockets {
+    pub(super) fn new() -> Self {
+        let (list, candidates) = (Vec::with_capacity(MOST), Vec::with_capacity(MOST));
+        Self { list, candidates, pipe: None, begun: 0, failures: 0 }
+    }
+
+    /// Begins a batch for the route. `Some`: the index of its connected socket, and the IPv4 identification of the first
+    /// packet of the batch.
+    #[inline]
+    pub(super) fn begin_batch(&mut self, route: &Route) -> Option<(usize, u16)> {
+        if self.list.is_empty() {
+            return None;
+        }
+        let open = |known: &ConnectedSocket| known.state == State::Open && known.route == *route;
+        let index = self.list.iter().position(open)?;
+        self.begun += 1;
+        let connected = &mut self.list[index];
+        connected.used = self.begun;
+        let id = connected.next_id;
+        connected.next_id = id.wrapping_add(1);
+        Some((index, id))
+    }
+
+    /// No further batch of the route begins on its connected socket, for batches to its peer are lost.
+    pub(super) fn leave(&mut self, route: &Route) {
+        let open =
+            |known: &&mut ConnectedSocket| known.state == State::Open && known.route == *route;
+        if let Some(connected) = self.list.iter_mut().find(open) {
+            connected.state = State::Leaving;
+            self.failures += 1;
+        }
+    }
+
+    /// Sends a batch that was begun for socket `index`: in place if that is `wanted` and possible, else as a message with
+    /// these control messages. Returns whether it was sent in place.
+    ///
+    /// # Errors
+    ///
+    /// Those of send(2). After EAGAIN and the errors of earlier packets the same batch is to be sent again; after all
+    /// others [`fail`](Self::fail) is due.
+    pub(super) fn send(
+        &mut self,
+        index: usize,
+        batch: &GsoBatch,
+        wanted: bool,
+        (control, payload): (&[u8], &[u8]),
+    ) -> io::Result<bool> {
+        let connected = self.list.get_mut(index).ok_or(Errno::NOTCONN)?;
+        if let State::Failed(errno) = connected.state {
+            return Err(errno.into());
+        }
+        // Without a pipe, because there are no descriptors left, it is copied.
+        if wanted && let Some(pipe) = self.pipe.take().or_else(|| SplicePipe::new().ok()) {
+            connected.cut_at(batch.size)?;
+            pipe.send(connected.socket.as_fd(), payload)?;
+            self.pipe = Some(pipe);
+            return Ok(true);
+        }
+        let message = Message { name: &[], control, payload };
+        let sent = send_many(connected.socket.as_fd(), std::iter::once(message))?;
+        if sent == 1 { Ok(false) } else { Err(Errno::AGAIN.into()) }
+    }
+
+    /// Gives socket `index` up, with all batches that were begun for it.
+    pub(super) fn fail(&mut self, index: usize, errno: Errno) {
+        let Some(connected) = self.list.get_mut(index) else { return };
+        if !matches!(connected.state, State::Failed(_)) {
+            connected.state = State::Failed(errno);
+            self.failures += 1;
+            tracing::debug!(dst = %connected.route.dst, %errno, "packets are copied from now on");
+        }
+    }
+
+    /// Notes that a batch of a route without a connected socket could have been sent in place.
+    pub(super) fn note_candidate(&mut self, route: &Route) {
+        if self.failures >= MOST_FAILURES {
+            return;
+        }
+        if let Some(known) = self.candidates.iter_mut().find(|known| known.route == *route) {
+            known.batches += 1;
+            return;
+        }
+        if self.candidates.len() == MOST {
+            // Those that come seldom make room.
+            self.candidates.iter_mut().for_each(|known| known.batches /= 2);
+            self.candidates.retain(|known| known.batches > 0);
+        }
+        if self.candidates.len() < MOST {
+            self.candidates.push(Candidate { route: *route, batches: 1 });
+        }
+    }
+
+    /// Closes what was given up, and opens what is due. No batch may be waiting.
+    pub(super) fn update(&mut self, source_ports: &SourcePorts, scope: u32) {
+        if self.list.iter().any(|known| known.state != State::Open) {
+            self.list.retain(|known| known.state == State::Open);
+        }
+        let due = self.candidates.iter().position(|known| known.batches >= BATCHES_BEFORE);
+        let Some(due) = due else { return };
+        let Candidate { route, .. } = self.candidates.swap_remove(due);
+        match self.open(&route, source_ports, scope) {
+            Ok(connected) => self.insert(connected),
+            Err(error) => {
+                self.failures += 1;
+                tracing::debug!(dst = %route.dst, %error, "packets cannot be sent in place");
+            }
+        }
+    }
+
+    /// The one that was used least recently makes room.
+    fn insert(&mut self, connected: ConnectedSocket) {
+        if self.list.len() == MOST {
+            let oldest = self.list.iter().enumerate().min_by_key(|(_, known)| known.used);
+            if let Some((oldest, _)) = oldest {
+                self.list.swap_remove(oldest);
+            }
+        }
+        self.list.push(connected);
+        debug_assert!(self.list.len() <= MOST, "each datapath has few connected sockets");
+    }
+
+    fn open(
+        &self,
+        route: &Route,
+        source_ports: &SourcePorts,
+        scope: u32,
+    ) -> io::Result<ConnectedSocket> {
+        let socket = source_ports.open_beside(route.src.port())?;
+        let (level, hop_limit, class) = match route.dst.is_ipv4() {
+            true => (libc::IPPROTO_IP, libc::IP_TTL, libc::IP_TOS),
+            false => (libc::IPPROTO_IPV6, libc::IPV6_UNICAST_HOPS, libc::IPV6_TCLASS),
+        };
+        option::set(&socket, level, hop_limit, i32::from(route.hop_limit.max(1)))?;
+        option::set(&socket, level, class, i32::from(route.traffic_class))?;
+        let next_id = connect_after_trial(&socket, &scoped(route.dst, scope))?;
+        let (route, used) = (*route, self.begun);
+        Ok(ConnectedSocket { route, socket, next_id, segment: 0, used, state: State::Open })
+    }
+}
+
+impl ConnectedSocket {
+    /// Sets the bytes of each packet that the kernel makes of a batch in place.
+    fn cut_at(&mut self, size: usize) -> io::Result<()> {
+        if self.segment != size {
+            let value = i32::try_from(size).map_err(|_| Errno::INVAL)?;
+            option::set(&self.socket, libc::SOL_UDP, libc::UDP_SEGMENT, value)?;
+            self.segment = size;
+        }
+        Ok(())
+    }
+}

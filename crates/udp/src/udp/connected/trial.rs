@@ -1,0 +1,120 @@
+//! A trial of a socket before packets leave it in place: what it sends to this host itself.
+
+use std::io;
+use std::net::{IpAddr, SocketAddr, UdpSocket};
+use std::os::fd::AsFd;
+
+use rustix::io::Errno;
+use rustix::net::{RecvFlags, recv};
+use socket2::Socket;
+use uroce_host::option;
+
+use crate::sys::splice::SplicePipe;
+
+/// Bytes of each packet of the trial.
+const SEGMENT: usize = 8;
+
+/// Two packets.
+static PAYLOAD: [u8; 2 * SEGMENT] = *b"spliced spliced.";
+
+/// Connects a bound socket to `peer`, after a trial; returns the IPv4 identification of the next packet, 0 with IPv6.
+///
+/// # Errors
+///
+/// When the kernel splices no datagrams (Linux 6.5 does), does not cut them, or numbers packets in another way than one for
+/// each send; and when it does not show headers of packets that were sent (`net.core.tstamp_allow_data` is 0).
+pub(crate) fn connect_after_trial(socket: &Socket, peer: &SocketAddr) -> io::Result<u16> {
+    let mut own = socket.local_addr()?.as_socket().ok_or(Errno::AFNOSUPPORT)?;
+    own.set_port(0);
+    let sink = UdpSocket::bind(own)?;
+    sink.set_nonblocking(true)?;
+    let own = sink.local_addr()?;
+    socket.connect(&own.into())?;
+    option::set(socket, libc::SOL_UDP, libc::UDP_SEGMENT, SEGMENT as i32)?;
+    let first = identification(socket, &own)?;
+    SplicePipe::new()?.send(socket.as_fd(), &PAYLOAD)?;
+    let third = identification(socket, &own)?;
+    let mut room = [0; 2 * SEGMENT];
+    for expected in PAYLOAD.chunks(SEGMENT).chain([&PAYLOAD[..1]]) {
+        let packet = match sink.recv(&mut room)? {
+            // What asked for the first identification came before.
+            1 if expected.len() > 1 => sink.recv(&mut room)?,
+            len => len,
+        };
+        if room[..packet] != *expected {
+            return Err(Errno::OPNOTSUPP.into());
+        }
+    }
+    if own.is_ipv4() && third != first.wrapping_add(2) {
+        return Err(Errno::OPNOTSUPP.into());
+    }
+    socket.connect(&(*peer).into())?;
+    Ok(identification(socket, &own)?.wrapping_add(1))
+}
+
+/// The IPv4 identification of a packet of one byte that is sent to `own`, an address of this host; 0 with IPv6.
+fn identification(socket: &Socket, own: &SocketAddr) -> io::Result<u16> {
+    let SocketAddr::V4(_) = own else {
+        socket.send_to(&PAYLOAD[..1], &(*own).into())?;
+        return Ok(0);
+    };
+    let stamps = libc::SOF_TIMESTAMPING_TX_SCHED | libc::SOF_TIMESTAMPING_SOFTWARE;
+    option::set(socket, libc::SOL_SOCKET, libc::SO_TIMESTAMPING, stamps as i32)?;
+    let sent = socket.send_to(&PAYLOAD[..1], &(*own).into());
+    option::set(socket, libc::SOL_SOCKET, libc::SO_TIMESTAMPING, 0)?;
+    sent?;
+    let mut frame = [0; 128];
+    let (_, len) = recv(socket, &mut frame, RecvFlags::ERRQUEUE | RecvFlags::DONTWAIT)?;
+    let id = frame.get(..len).and_then(|frame| read_identification(frame, own));
+    id.ok_or_else(|| Errno::OPNOTSUPP.into())
+}
+
+/// The identification of an IPv4 packet to `dst` with one byte of UDP payload, behind any header of the link.
+fn read_identification(frame: &[u8], dst: &SocketAddr) -> Option<u16> {
+    const IP: usize = 20;
+    const UDP: usize = 8;
+    let start = frame.len().checked_sub(IP + UDP + 1)?;
+    let packet = &frame[start..];
+    let address: [u8; 4] = *packet[16..].first_chunk()?;
+    let port = u16::from_be_bytes(*packet[IP + 2..].first_chunk()?);
+    let ours = packet[0] == 0x45
+        && packet[9] == libc::IPPROTO_UDP as u8
+        && IpAddr::from(address) == dst.ip()
+        && port == dst.port();
+    ours.then(|| u16::from_be_bytes([packet[4], packet[5]]))
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    fn frame(link: usize) -> Vec<u8> {
+        let mut frame = vec![0xee; link];
+        frame.extend([0x45, 0, 0, 29, 0x12, 0x34, 0x40, 0, 64, 17, 0, 0, 10, 0, 0, 1, 10, 0, 0, 2]);
+        frame.extend([0xc0, 0, 0x12, 0xb7, 0, 9, 0, 0, b's']);
+        frame
+    }
+
+    #[test]
+    fn the_identification_is_read_behind_any_link_header() {
+        let dst = "10.0.0.2:4791".parse().expect("an address");
+        for link in [0, 14, 18] {
+            assert_eq!(read_identification(&frame(link), &dst), Some(0x1234));
+        }
+    }
+
+    #[test]
+    fn what_is_not_the_packet_has_none() {
+        let dst = "10.0.0.2:4791".parse().expect("an address");
+        let other = "10.0.0.3:4791".parse().expect("an address");
+        assert_eq!(read_identification(&frame(14), &other), None);
+        for len in 0..28 {
+            assert_eq!(read_identification(&frame(0)[..len], &dst), None);
+        }
+        for at in [0, 9, 16, 22] {
+            let mut other = frame(0);
+            other[at] ^= 1;
+            assert_eq!(read_identification(&other, &dst), None, "byte {at}");
+        }
+    }
+}
