@@ -10,7 +10,7 @@ use crate::route::Route;
 /// around it.
 pub const PACKET_ROOM: usize = 4096 + 128;
 
-/// Bytes of a page of memory, as the kernel takes them out of a buffer ([`GsoLimit::pages`]).
+/// Bytes of a page of memory, as the kernel takes them out of a ring ([`Burst::with_ring`]).
 pub const PAGE: usize = 4096;
 
 /// Consecutive packets with one route and one size; only the last may be shorter.
@@ -30,6 +30,8 @@ pub struct GsoBatch {
     bytes: usize,
     /// Most bytes of all packets together.
     most: usize,
+    /// It is in the ring of its burst.
+    in_ring: bool,
 }
 
 impl GsoBatch {
@@ -37,6 +39,12 @@ impl GsoBatch {
     #[must_use]
     pub fn bytes(&self) -> usize {
         self.bytes
+    }
+
+    /// Whether it is in the ring of its burst ([`Burst::with_ring`]).
+    #[must_use]
+    pub fn is_in_ring(&self) -> bool {
+        self.in_ring
     }
 
     /// The first packet of the GSO batch alone.
@@ -59,10 +67,11 @@ impl GsoBatch {
         from..(from + self.size).min(self.start + self.bytes)
     }
 
-    /// Whether a packet of `len` bytes for `route` may be appended to the batch.
-    fn takes(&self, route: &Route, len: usize, limit: &GsoLimit) -> bool {
+    /// Whether a packet of `len` bytes for `route`, in the ring or not, may be appended to the batch.
+    fn takes(&self, route: &Route, (len, in_ring): (usize, bool), limit: &GsoLimit) -> bool {
         let full_so_far = self.bytes == self.packets * self.size;
         full_so_far
+            && self.in_ring == in_ring
             && len <= self.size
             && self.packets < limit.packets
             && self.bytes + len <= self.most
@@ -77,18 +86,11 @@ pub struct GsoLimit {
     pub packets: usize,
     /// Most bytes in one batch.
     pub bytes: usize,
-    /// Most pages of memory of [`PAGE`] bytes in which the packets of one batch lie.
-    pub pages: usize,
 }
 
 impl GsoLimit {
     /// Batches as long as the burst.
-    pub const NONE: Self = Self { packets: usize::MAX, bytes: usize::MAX, pages: usize::MAX };
-
-    /// Most bytes of a batch that begins at `start` of a buffer that begins with a page.
-    fn bytes_from(&self, start: usize) -> usize {
-        self.bytes.min(self.pages.saturating_mul(PAGE) - start % PAGE)
-    }
+    pub const NONE: Self = Self { packets: usize::MAX, bytes: usize::MAX };
 }
 
 /// A position between two packets of a burst.
@@ -100,19 +102,53 @@ pub struct Cursor {
     pub packet: usize,
 }
 
-/// One buffer with packets behind each other, in the order in which they were committed.
+/// Memory for packets, one behind the other.
+#[derive(Debug)]
+struct Area {
+    buffer: MmapMut,
+    /// Where the first packet begins.
+    first: usize,
+    /// Where the last one ends.
+    end: usize,
+    /// Bytes for the packets of one burst.
+    room: usize,
+    /// Most pages of [`PAGE`] bytes in which the packets of one batch lie.
+    pages: usize,
+}
+
+impl Area {
+    fn new(room: usize, ring: usize, pages: usize) -> Self {
+        Self { buffer: map(room + ring), first: 0, end: 0, room, pages }
+    }
+
+    /// Most bytes of a batch that begins behind the last packet.
+    fn batch_bytes(&self) -> usize {
+        self.pages.saturating_mul(PAGE).saturating_sub(self.end % PAGE)
+    }
+
+    fn bytes(&self) -> usize {
+        self.end - self.first
+    }
+}
+
+/// New memory, which begins with a page.
+fn map(bytes: usize) -> MmapMut {
+    MmapMut::map_anon(bytes).expect("memory for the packets of a burst")
+}
+
+/// Packets behind each other, in the order in which they were committed.
 ///
-/// The buffer is mapped memory that nothing else of the process uses before or after: the kernel may read packets out of
-/// it later than they were sent ([`Burst::with_ring`]), and what it reads must never be other data of the process.
-/// Everything is allocated by [`Burst::new`].
+/// There may be two places for them: a plain one, and a ring ([`Burst::with_ring`]) out of which the kernel may read packets
+/// later than they were sent. Both are mapped memory that nothing else of the process uses before or after: what the kernel
+/// reads too late is never other data of the process. Everything is allocated by [`Burst::new`].
 #[derive(Debug)]
 pub struct Burst {
-    buffer: MmapMut,
-    /// Where the first packet begins: 0, or a place in the ring.
-    first: usize,
-    end: usize,
-    /// Bytes for the packets.
-    room: usize,
+    /// Where packets are committed now.
+    area: Area,
+    /// The plain place while packets are committed to the ring, or else the ring, if there is one.
+    other: Option<Area>,
+    /// `area` is the ring.
+    in_ring: bool,
     batches: Vec<GsoBatch>,
     packets: usize,
     capacity: usize,
@@ -130,27 +166,17 @@ impl Burst {
     }
 
     /// A burst for up to `capacity` packets of up to `room` bytes together.
-    #[must_use]
-    pub fn with_room(capacity: usize, room: usize, limit: GsoLimit) -> Self {
-        Self::with_ring(capacity, room, 0, limit)
-    }
-
-    /// [`with_room`](Self::with_room), and each [`clear_behind`](Self::clear_behind) makes another part of a ring of `ring`
-    /// bytes the place of the packets, so that what was sent stays unchanged until `ring` more bytes were sent.
     ///
     /// # Panics
     ///
     /// When the system has no memory left for it.
     #[must_use]
-    pub fn with_ring(capacity: usize, room: usize, ring: usize, limit: GsoLimit) -> Self {
-        let buffer = MmapMut::map_anon(room + ring).expect("memory for the packets of a burst");
-        let batches = Vec::with_capacity(capacity);
+    pub fn with_room(capacity: usize, room: usize, limit: GsoLimit) -> Self {
         Self {
-            buffer,
-            first: 0,
-            end: 0,
-            room,
-            batches,
+            area: Area::new(room, 0, usize::MAX),
+            other: None,
+            in_ring: false,
+            batches: Vec::with_capacity(capacity),
             packets: 0,
             capacity,
             limit,
@@ -158,19 +184,67 @@ impl Burst {
         }
     }
 
+    /// The same with a ring, too: another place with `room` for packets, which [`clear_behind`](Self::clear_behind) moves on by
+    /// what stands there, until it has gone round through `ring` bytes and `room` more. A batch there lies in at most `pages`
+    /// pages of [`PAGE`] bytes.
+    #[must_use]
+    pub fn with_ring(mut self, ring: usize, pages: usize) -> Self {
+        self.other = Some(Area::new(self.area.room, ring, pages));
+        self
+    }
+
+    /// Packets are committed to the ring from now on, or to the plain place. Without effect where there is no ring.
+    #[inline]
+    pub fn use_ring(&mut self, yes: bool) {
+        if self.in_ring != yes
+            && let Some(other) = &mut self.other
+        {
+            std::mem::swap(&mut self.area, other);
+            self.in_ring = yes;
+        }
+    }
+
+    /// Packets are committed to the ring.
+    pub fn uses_ring(&self) -> bool {
+        self.in_ring
+    }
+
+    /// Gives the ring new memory, so that nothing that is written from now on is seen by who still reads what was sent. False if a
+    /// packet stands there, or there is no ring.
+    pub fn renew_ring(&mut self) -> bool {
+        let Some(ring) = self.ring_mut().filter(|ring| ring.bytes() == 0) else { return false };
+        *ring = Area { buffer: map(ring.buffer.len()), first: 0, end: 0, ..*ring };
+        true
+    }
+
+    /// Bytes of the packets in the ring.
+    #[must_use]
+    pub fn ring_bytes(&self) -> usize {
+        let ring = if self.in_ring { Some(&self.area) } else { self.other.as_ref() };
+        ring.map_or(0, Area::bytes)
+    }
+
+    fn ring_mut(&mut self) -> Option<&mut Area> {
+        if self.in_ring { Some(&mut self.area) } else { self.other.as_mut() }
+    }
+
     /// Forgets all packets.
     pub fn clear(&mut self) {
-        self.end = self.first;
+        for area in std::iter::once(&mut self.area).chain(&mut self.other) {
+            area.end = area.first;
+        }
         self.batches.clear();
         self.packets = 0;
     }
 
-    /// Forgets all packets, and leaves their bytes as they are: the next ones stand behind them in the ring, from the next
-    /// page on, or at its beginning.
+    /// Forgets all packets, and leaves the bytes of those in the ring as they are: the next ones stand there behind them, from
+    /// the next page on, or at the beginning.
     pub fn clear_behind(&mut self) {
-        self.first = self.end.next_multiple_of(PAGE);
-        if self.first + self.room > self.buffer.len() {
-            self.first = 0;
+        if let Some(ring) = self.ring_mut() {
+            ring.first = ring.end.next_multiple_of(PAGE);
+            if ring.first + ring.room > ring.buffer.len() {
+                ring.first = 0;
+            }
         }
         self.clear();
     }
@@ -182,8 +256,8 @@ impl Burst {
         if self.packets == self.capacity {
             return None;
         }
-        let limit = self.first + self.room;
-        self.buffer.get_mut(self.end..limit).filter(|space| space.len() >= PACKET_ROOM)
+        let Area { buffer, first, end, room, .. } = &mut self.area;
+        buffer.get_mut(*end..*first + *room).filter(|space| space.len() >= PACKET_ROOM)
     }
 
     /// Packets that may still be committed, as far as their bytes fit.
@@ -200,27 +274,28 @@ impl Burst {
     /// When `len` is more than [`space`](Self::space) offered, which is a bug of the caller.
     pub fn commit(&mut self, route: &Route, len: usize) -> (usize, &mut [u8]) {
         assert!(len <= PACKET_ROOM && self.packets < self.capacity, "commit without tx_space");
-        let start = self.end;
-        self.end += len;
+        let index = self.extend_last(route, len);
+        let start = self.area.end;
+        self.area.end += len;
         self.packets += 1;
-        let index = self.extend_last(route, start, len);
-        (index, &mut self.buffer[start..start + len])
+        (index, &mut self.area.buffer[start..start + len])
     }
 
     /// Appends the packet to the last GSO batch or starts a new one.
-    fn extend_last(&mut self, route: &Route, start: usize, len: usize) -> usize {
-        let limit = self.limit;
+    fn extend_last(&mut self, route: &Route, len: usize) -> usize {
+        let (limit, in_ring) = (self.limit, self.in_ring);
         let break_before_next = std::mem::take(&mut self.break_before_next);
         match self.batches.last_mut() {
-            Some(batch) if !break_before_next && batch.takes(route, len, &limit) => {
+            Some(batch) if !break_before_next && batch.takes(route, (len, in_ring), &limit) => {
                 batch.packets += 1;
                 batch.bytes += len;
                 batch.packets - 1
             }
             _ => {
-                let most = limit.bytes_from(start);
+                let most = limit.bytes.min(self.area.batch_bytes());
+                let (size, start) = (len, self.area.end);
                 let batch =
-                    GsoBatch { route: *route, size: len, packets: 1, start, bytes: len, most };
+                    GsoBatch { route: *route, size, packets: 1, start, bytes: len, most, in_ring };
                 self.batches.push(batch);
                 0
             }
@@ -241,12 +316,12 @@ impl Burst {
     /// number of packets that fitted.
     pub fn append(&mut self, other: &Burst, batch: &GsoBatch) -> usize {
         for index in 0..batch.packets {
-            let packet = &other.buffer[batch.packet(index)];
+            let packet = &other.buffer_of(batch)[batch.packet(index)];
             if !self.fits(1, packet.len()) {
                 return index;
             }
-            let end = self.end + packet.len();
-            self.buffer[self.end..end].copy_from_slice(packet);
+            let start = self.area.end;
+            self.area.buffer[start..start + packet.len()].copy_from_slice(packet);
             self.commit(&batch.route, packet.len());
         }
         batch.packets
@@ -255,14 +330,14 @@ impl Burst {
     /// Whether `packets` more packets with `bytes` bytes together fit.
     #[must_use]
     pub fn fits(&self, packets: usize, bytes: usize) -> bool {
-        self.packets + packets <= self.capacity && self.end + bytes <= self.first + self.room
+        self.packets + packets <= self.capacity && self.area.bytes() + bytes <= self.area.room
     }
 
     /// The packet at `cursor`, which moves behind it.
     #[inline]
     pub fn next(&self, cursor: &mut Cursor) -> Option<(&Route, &[u8])> {
         let batch = self.batches.get(cursor.batch)?;
-        let packet = &self.buffer[batch.packet(cursor.packet)];
+        let packet = &self.buffer_of(batch)[batch.packet(cursor.packet)];
         cursor.packet += 1;
         if cursor.packet == batch.packets {
             *cursor = Cursor { batch: cursor.batch + 1, packet: 0 };
@@ -281,7 +356,7 @@ impl Burst {
     /// Writes to every page of the buffer, so that no packet has to wait for the kernel to map it
     /// (6 us a page).
     pub fn touch(&mut self) {
-        self.buffer.fill(0xff);
+        self.area.buffer.fill(0xff);
     }
 
     /// The GSO batches, oldest first.
@@ -293,7 +368,15 @@ impl Burst {
     /// The bytes of `batch`, its packets one behind the other.
     #[must_use]
     pub fn batch_bytes(&self, batch: &GsoBatch) -> &[u8] {
-        &self.buffer[batch.start..batch.start + batch.bytes]
+        &self.buffer_of(batch)[batch.start..batch.start + batch.bytes]
+    }
+
+    /// The memory in which `batch` is.
+    fn buffer_of(&self, batch: &GsoBatch) -> &[u8] {
+        match &self.other {
+            Some(other) if batch.in_ring != self.in_ring => &other.buffer,
+            _ => &self.area.buffer,
+        }
     }
 
     /// Most packets of the burst.
@@ -310,7 +393,7 @@ impl Burst {
     /// Bytes of all packets together.
     #[must_use]
     pub fn bytes(&self) -> usize {
-        self.end - self.first
+        self.area.bytes() + self.other.as_ref().map_or(0, Area::bytes)
     }
 
     /// True if the burst holds no packet.

@@ -103,10 +103,20 @@ pub trait Datapath: Send {
     /// are lost. Without effect where packets are sent singly.
     fn tx_break(&mut self) {}
 
+    /// Batches to the destination of the packet that is committed next are lost: what the datapath has worked out for it, as
+    /// the identifications of its packets, may be wrong.
+    fn tx_distrust(&mut self) {}
+
+    /// All that is written to [`tx_space`](Self::tx_space) from now on goes to `peer`, until the next call; `None`: to anybody. Only
+    /// such packets leave in place, out of memory in which nothing for anybody else is written.
+    fn tx_only_to(&mut self, peer: Option<IpAddr>) {
+        let _ = peer;
+    }
+
     /// The kernel may send the next `packets` packets that are committed out of [`tx_space`](Self::tx_space) itself, where
     /// the datapath can do so ([`Caps::in_place`]): it reads them later than [`flush`](Self::flush) returns, without a word
-    /// when it has. They are changed no earlier than `2 * Caps::in_place` bytes of such packets were sent behind them, so
-    /// the caller sees to it that they are acknowledged by then, or else are lost without harm.
+    /// when it has. They stay unchanged as long as no more than `Caps::in_place` bytes of such packets are unacknowledged; the
+    /// caller sees to that.
     fn tx_in_place(&mut self, packets: usize) {
         let _ = packets;
     }

@@ -37,6 +37,11 @@ pub trait Middleware: Send {
         1
     }
 
+    /// See [`Datapath::tx_only_to`]. Without effect unless it says otherwise, as [`tx_in_place`](Self::tx_in_place).
+    fn tx_only_to(&mut self, peer: Option<IpAddr>) {
+        let _ = peer;
+    }
+
     /// See [`Datapath::tx_in_place`]. Without effect unless it says otherwise: it may change or delay what is committed.
     fn tx_in_place(&mut self, packets: usize) {
         let _ = packets;
@@ -137,6 +142,12 @@ impl<M: Middleware> Datapath for M {
     fn tx_commit(&mut self, route: &Route, len: usize, seal: &mut dyn FnMut(u16, &mut [u8])) {
         Middleware::tx_commit(self, route, len, seal);
     }
+    fn tx_distrust(&mut self) {
+        self.inner_mut().tx_distrust();
+    }
+    fn tx_only_to(&mut self, peer: Option<IpAddr>) {
+        Middleware::tx_only_to(self, peer);
+    }
     fn tx_in_place(&mut self, packets: usize) {
         Middleware::tx_in_place(self, packets);
     }
@@ -195,6 +206,10 @@ impl Middleware for Box<dyn Datapath> {
 
     fn tx_packets(&self) -> usize {
         self.inner().tx_packets()
+    }
+
+    fn tx_only_to(&mut self, peer: Option<IpAddr>) {
+        self.inner_mut().tx_only_to(peer);
     }
 
     fn tx_in_place(&mut self, packets: usize) {

@@ -42,8 +42,7 @@ const FIRST_PORT: u16 = 0xC000;
 
 /// Limits of a GSO batch. The kernel segments a frame at once that has one byte more than 64 KiB,
 /// Ethernet header included.
-const BATCH_OF_SEGMENTS: GsoLimit =
-    GsoLimit { packets: 128, bytes: 65_535 - 14 - 4 - 40 - 8, ..GsoLimit::NONE };
+const BATCH_OF_SEGMENTS: GsoLimit = GsoLimit { packets: 128, bytes: 65_535 - 14 - 4 - 40 - 8 };
 
 /// How to open a [`PacketDatapath`].
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Hash)]

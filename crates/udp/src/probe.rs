@@ -54,12 +54,12 @@ pub fn udp_gro() -> io::Result<()> {
     option::set(socket.as_fd(), libc::SOL_UDP, libc::UDP_GRO, 1)
 }
 
-/// Sends two packets to ourselves out of a pipe, and looks at how they were numbered (splice to UDP sockets, Linux 6.5).
+/// Sends packets to ourselves out of a pipe, and looks at how they were numbered (splice to UDP sockets, Linux 6.5).
 ///
 /// # Errors
 ///
 /// When the kernel does not send them so, or does not show the header of a packet that was sent
-/// (`net.core.tstamp_allow_data` is 0).
+/// (`net.core.tstamp_allow_data` is 0), and when the loopback interface is down.
 pub fn udp_splice() -> io::Result<()> {
     let (peer, any) = ((Ipv4Addr::LOCALHOST, 9).into(), (Ipv4Addr::LOCALHOST, 0).into());
     let socket = socket::open(&any, true)?;

@@ -69,9 +69,9 @@ impl UdpConfig {
 
 /// RoCEv2 over ordinary UDP sockets.
 ///
-/// One socket receives on the RoCE port; one socket for each source port sends. A sent IPv4 packet
-/// carries as identification its place in its GSO batch, 0 if it is alone; of received ones the
-/// identification is hidden.
+/// One socket receives on the RoCE port; one socket for each source port sends, and one more for each of a few routes with
+/// bulk data. A sent IPv4 packet carries as identification its place in its GSO batch, 0 if it is alone, and on such a route the
+/// kernel's number for the batch before that; of received ones the identification is hidden.
 #[derive(Debug)]
 pub struct UdpDatapath {
     local: SocketAddr,
@@ -94,15 +94,15 @@ impl UdpDatapath {
             .map_err(|error| BindError::explain("receiving packets", local, error))?;
         let receiver = Receiver::new(own, link, socket, batch, config.recv_buffer, merged)
             .map_err(|error| BindError::explain("opening an epoll descriptor", local, error))?;
-        let (ring, in_place) = match segments && config.in_place {
-            true => (RING_BYTES, IN_PLACE_BYTES as u64),
-            false => (0, 0),
+        let (burst, in_place) = match segments && config.in_place {
+            true => (burst(true).with_ring(RING_BYTES, PAGES), IN_PLACE_BYTES as u64),
+            false => (burst(segments), 0),
         };
         Ok(Self {
             local,
             caps: Caps { in_place, ..caps(link.mtu, batch, segments) },
             source_ports: SourcePorts::new(own, link, config, config.offload),
-            sender: Sender::new(burst(segments, ring), link.index),
+            sender: Sender::new(burst, link.index),
             receiver,
             stats,
         })
@@ -194,6 +194,16 @@ impl Datapath for UdpDatapath {
         self.sender.break_batch();
     }
 
+    fn tx_distrust(&mut self) {
+        self.sender.distrust();
+    }
+
+    fn tx_only_to(&mut self, peer: Option<IpAddr>) {
+        if self.caps.in_place > 0 {
+            self.sender.commit_only_to(peer);
+        }
+    }
+
     fn tx_in_place(&mut self, packets: usize) {
         if self.caps.in_place > 0 {
             self.sender.allow_in_place(packets);
@@ -247,14 +257,12 @@ const RING_BYTES: usize = 1024 * 1024;
 /// Most unacknowledged bytes of them. A burst is built before it is sent, and each begins with a page.
 const IN_PLACE_BYTES: usize = (RING_BYTES - BURST_BYTES) / 2;
 
-/// `ring`: bytes that are kept behind those that are built.
-pub(crate) fn burst(segments: bool, ring: usize) -> Burst {
+pub(crate) fn burst(segments: bool) -> Burst {
     if !segments {
         return Burst::new(SINGLES, GsoLimit { packets: 1, ..GsoLimit::NONE });
     }
-    let pages = if ring > 0 { PAGES } else { usize::MAX };
-    let limit = GsoLimit { packets: TRAIN_PACKETS, bytes: TRAIN_BYTES, pages };
-    Burst::with_ring(8 * TRAIN_PACKETS, BURST_BYTES, ring, limit)
+    let limit = GsoLimit { packets: TRAIN_PACKETS, bytes: TRAIN_BYTES };
+    Burst::with_room(8 * TRAIN_PACKETS, BURST_BYTES, limit)
 }
 
 pub(crate) fn caps(mtu: usize, batch: usize, segments: bool) -> Caps {

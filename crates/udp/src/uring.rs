@@ -61,7 +61,7 @@ impl UringDatapath {
                 ..udp::caps(link.mtu, batch, segments)
             },
             source_ports: SourcePorts::new(own, link, config, config.offload),
-            sender: Sender::new(udp::burst(segments, 0), link.index),
+            sender: Sender::new(udp::burst(segments), link.index),
             receiver,
             ring,
             stats,

@@ -41,7 +41,7 @@ fn another_route_starts_another_train() {
 
 #[test]
 fn a_train_stops_at_its_limits() {
-    let mut burst = Burst::new(8, GsoLimit { packets: 3, bytes: 250, ..GsoLimit::NONE });
+    let mut burst = Burst::new(8, GsoLimit { packets: 3, bytes: 250 });
     (0..4).for_each(|_| assert!(put(&mut burst, 2, 100, 0) < 4));
     assert_eq!(shape(&burst), [(2, 200), (2, 200)]);
     burst.clear();
@@ -50,11 +50,33 @@ fn a_train_stops_at_its_limits() {
 }
 
 #[test]
-fn a_train_stops_at_the_last_of_its_pages() {
-    let mut burst = Burst::new(16, GsoLimit { pages: 2, ..GsoLimit::NONE });
+fn a_train_in_the_ring_stops_at_the_last_of_its_pages() {
+    let mut burst = Burst::new(16, GsoLimit::NONE).with_ring(PAGE, 2);
+    burst.use_ring(true);
     (0..9).for_each(|_| _ = put(&mut burst, 2, 1500, 0));
     // 8192 bytes from 0 on, from 7500 (two pages end at 12288), and from 10500 on.
     assert_eq!(shape(&burst), [(5, 7500), (3, 4500), (1, 1500)]);
+    burst.clear();
+    burst.use_ring(false);
+    (0..9).for_each(|_| _ = put(&mut burst, 2, 1500, 0));
+    assert_eq!(shape(&burst), [(9, 13_500)]);
+}
+
+#[test]
+fn packets_in_the_ring_and_beside_it_keep_their_order() {
+    let mut burst = Burst::new(16, GsoLimit::NONE).with_ring(PAGE, 16);
+    for n in 0..8 {
+        burst.use_ring(n % 4 > 1);
+        put(&mut burst, 2, 100, n);
+    }
+    assert_eq!(shape(&burst), [(2, 200); 4]);
+    assert_eq!((burst.bytes(), burst.ring_bytes()), (800, 400));
+    let in_ring: Vec<bool> = burst.batches().iter().map(GsoBatch::is_in_ring).collect();
+    assert_eq!(in_ring, [false, true, false, true]);
+    let mut cursor = Cursor::default();
+    let all = std::iter::from_fn(|| burst.next(&mut cursor));
+    assert!(all.map(|(_, packet)| packet[0]).eq(0..8));
+    assert_eq!(burst.batch_bytes(&burst.batches()[1]), [[2; 100], [3; 100]].concat());
 }
 
 /// A burst writes its packets before it is known which of them stay: the ring is longer than what stays by one burst.
@@ -62,30 +84,48 @@ fn a_train_stops_at_the_last_of_its_pages() {
 fn what_was_cleared_behind_stays_until_the_ring_has_gone_round() {
     const ROOM: usize = 3 * PACKET_ROOM;
     const RING: usize = 16 * PAGE;
-    let mut burst = Burst::with_ring(3, ROOM, RING, GsoLimit::NONE);
+    let mut burst = Burst::with_room(4, ROOM, GsoLimit::NONE).with_ring(RING, 16);
     let mut sent: Vec<(usize, u8)> = Vec::new();
     for n in 0..100u8 {
+        burst.use_ring(false);
+        put(&mut burst, 3, 3000, 0xff);
+        burst.use_ring(true);
         for (place, len) in [4000, 100].into_iter().enumerate() {
-            let space = burst.space().expect("room");
-            space[..len].fill(n);
-            assert_eq!(burst.commit(&route(2), len).0, place);
+            assert_eq!(put(&mut burst, 2, len, n), place);
         }
         assert!(burst.fits(1, 1000) && !burst.fits(1, ROOM));
-        sent.push((burst.first, n));
-        assert!(burst.first.is_multiple_of(PAGE) && burst.first <= RING);
+        let first = burst.area.first;
+        assert!(first.is_multiple_of(PAGE) && first <= RING);
         if n % 5 == 0 {
             burst.clear();
-            sent.pop();
         } else {
             burst.clear_behind();
+            sent.push((first, n));
         }
         // Two pages for each that stays.
-        let kept = sent.iter().rev().take((RING - ROOM) / (2 * PAGE));
-        assert!(kept.clone().count() >= 6 || n < 10);
-        for (first, n) in kept {
-            assert_eq!(burst.buffer[*first..first + 4100], [*n; 4100]);
+        let kept = (RING - ROOM) / (2 * PAGE);
+        for (first, n) in sent.iter().rev().take(kept) {
+            assert_eq!(burst.area.buffer[*first..first + 4100], [*n; 4100]);
         }
+        assert!(sent.len() >= kept || n < 10);
     }
+}
+
+/// Who holds on to what was sent sees nothing of what is sent to another one.
+#[test]
+fn a_renewed_ring_is_other_memory() {
+    let mut burst = Burst::new(4, GsoLimit::NONE).with_ring(PAGE, 16);
+    assert!(!Burst::new(4, GsoLimit::NONE).renew_ring(), "there is none");
+    burst.use_ring(true);
+    put(&mut burst, 2, 100, 7);
+    assert!(!burst.renew_ring(), "a packet is in it");
+    burst.use_ring(false);
+    assert!(!burst.renew_ring(), "a packet is in it");
+    burst.clear_behind();
+    assert!(burst.renew_ring());
+    burst.use_ring(true);
+    assert!(burst.area.buffer.iter().all(|byte| *byte == 0));
+    assert_eq!(burst.area.first, 0);
 }
 
 #[test]
@@ -112,7 +152,7 @@ proptest! {
         packets in prop::collection::vec((1u8..4, prop_oneof![Just(64usize), 0..200usize]), 0..80),
         limit in 1usize..9,
     ) {
-        let mut burst = Burst::new(64, GsoLimit { packets: limit, bytes: 500, ..GsoLimit::NONE });
+        let mut burst = Burst::new(64, GsoLimit { packets: limit, bytes: 500 });
         let mut model = Vec::new();
         for (n, (to, len)) in packets.into_iter().enumerate().take(64) {
             put(&mut burst, to, len, n as u8);

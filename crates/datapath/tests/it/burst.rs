@@ -128,7 +128,7 @@ proptest! {
         packets_limit in 1usize..8,
         bytes_limit in 1usize..300,
     ) {
-        let limit = GsoLimit { packets: packets_limit, bytes: bytes_limit, ..GsoLimit::NONE };
+        let limit = GsoLimit { packets: packets_limit, bytes: bytes_limit };
         let mut burst = Burst::new(60, limit);
         let mut model: Vec<(Route, Vec<Vec<u8>>)> = vec![];
         for (n, (to, len, is_break)) in packets.into_iter().enumerate() {

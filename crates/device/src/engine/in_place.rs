@@ -1,9 +1,9 @@
-//! Whose packets the datapath may send in place: out of its buffer, without a copy, so that the kernel reads them later
+//! Whose packets the datapath may send in place: out of its memory, without a copy, so that the kernel reads them later
 //! (docs/adr/037-send-in-place.md).
 //!
 //! Nobody says when the kernel has read them. A request is acknowledged after that, so as long as little is unacknowledged the
-//! buffer goes round behind it. All of it is for one destination at a time: what is read too late is another packet to the same
-//! peer, and never one to somebody else.
+//! memory goes round behind it. It is for one destination at a time, and gets renewed for the next: a peer on this host may hold
+//! packets back, and read in their place what is written there later.
 
 use std::net::IpAddr;
 
@@ -12,6 +12,9 @@ use uroce_wire::Psn;
 
 /// Time without such packets before they may be for another destination (ns).
 const PAUSE_NS: u64 = 1_000_000_000;
+
+/// Bytes in flight with which something may leave in place: what is less is copied in any case.
+const SOME_BYTES: u64 = 16 * 1024;
 
 /// The destination whose requests leave in place.
 #[derive(Debug)]
@@ -26,6 +29,13 @@ impl InPlace {
         Self { most, destination: None }
     }
 
+    /// The peer of `qp`, if it is the destination whose requests leave in place.
+    #[inline]
+    pub(super) fn peer(&self, qp: &QueuePair) -> Option<IpAddr> {
+        let (destination, _) = self.destination?;
+        qp.acknowledging_peer().filter(|peer| *peer == destination)
+    }
+
     /// Whether packets that `qp` has written may leave in place: so many from this PSN on, which was the first that it had never
     /// sent. `in_flight`: bytes to its destination with them.
     #[inline]
@@ -38,7 +48,12 @@ impl InPlace {
     ) -> bool {
         // What is repeated, or an answer, leaves the PSN as it was.
         let are_new = usize::try_from(qp.next_psn().since(first)) == Ok(packets);
-        if !are_new || in_flight > self.most || self.most == 0 {
+        if !are_new || in_flight > self.most || in_flight < SOME_BYTES {
+            return false;
+        }
+        debug_assert!(packets > 0, "something was written");
+        // What has no timeout, or was given up, is not counted.
+        if qp.bytes_in_flight() == 0 {
             return false;
         }
         // A long path holds more than what counts as in flight, and perhaps in a queue of this host.
@@ -55,6 +70,7 @@ impl InPlace {
         if other.is_some_and(|(_, last)| now.since(last) < PAUSE_NS) {
             return false;
         }
+        debug_assert!(self.most > 0, "a datapath that copies everything serves nobody in place");
         self.destination = Some((destination, now));
         true
     }

@@ -164,6 +164,23 @@ impl Nic {
         turn: Turn,
         datapath: &mut dyn Datapath,
     ) -> (usize, Option<TurnEnd>) {
+        let peer = self.qps.get(qpn).and_then(|entry| self.in_place.peer(&entry.qp));
+        if peer.is_none() {
+            return self.write_packets(qpn, turn, datapath);
+        }
+        datapath.tx_only_to(peer);
+        let written = self.write_packets(qpn, turn, datapath);
+        datapath.tx_only_to(None);
+        written
+    }
+
+    /// [`fill`](Self::fill), but for what the datapath is told before.
+    fn write_packets(
+        &mut self,
+        qpn: Qpn,
+        turn: Turn,
+        datapath: &mut dyn Datapath,
+    ) -> (usize, Option<TurnEnd>) {
         let Nic { qps, tables, schedule, gso_black_holes, in_place, local, icrc_caps, .. } = self;
         let Some(entry) = qps.get_mut(qpn) else {
             return (0, Some(TurnEnd::Idle));
@@ -204,7 +221,8 @@ impl Nic {
                 let in_flight = schedule.in_flight_to(entry);
                 let in_place = in_place.allows(&entry.qp, (next_psn, packets), in_flight, turn.now);
                 let repeated = tables.counters.take_latest_retransmission();
-                announce(datapath, parted, if in_place { packets } else { 0 }, repeated);
+                let breaks = Breaks { parted, doubts };
+                announce(datapath, breaks, if in_place { packets } else { 0 }, repeated);
                 commit(datapath, &out, train, *local, icrc_caps.tx, &mut entry.tx_icrc);
             } else {
                 // A UD request with a path of the other IP version; RC and UC are refused earlier.
@@ -243,16 +261,28 @@ fn next_packet(
     }
 }
 
-/// Tells the datapath what it cannot see of the packets that are committed next: that they are `parted` from those before,
-/// how many may leave `in_place`, and why the first is `repeated`, which a capture says.
+/// Whether the next packet starts a GSO batch.
+#[derive(Clone, Copy)]
+struct Breaks {
+    /// It does.
+    parted: bool,
+    /// Because batches of its queue pair are lost.
+    doubts: bool,
+}
+
+/// Tells the datapath what it cannot see of the packets that are committed next: where batches break, how many may leave
+/// `in_place`, and why the first is `repeated`, which a capture says.
 fn announce(
     datapath: &mut dyn Datapath,
-    parted: bool,
+    Breaks { parted, doubts }: Breaks,
     in_place: usize,
     repeated: Option<Retransmission>,
 ) {
     if parted {
         datapath.tx_break();
+    }
+    if doubts {
+        datapath.tx_distrust();
     }
     if in_place > 0 {
         datapath.tx_in_place(in_place);

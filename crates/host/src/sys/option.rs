@@ -26,6 +26,19 @@ pub fn get(socket: impl AsFd, level: c_int, name: c_int) -> io::Result<c_int> {
     if result == 0 { Ok(value) } else { Err(io::Error::last_os_error()) }
 }
 
+/// A number for the network namespace of the socket, which no other one on this host has (SO_NETNS_COOKIE, Linux 5.14).
+pub fn network_namespace(socket: impl AsFd) -> io::Result<u64> {
+    let (mut cookie, mut length) = (0u64, size_of::<u64>() as libc::socklen_t);
+    let (fd, level) = (socket.as_fd().as_raw_fd(), libc::SOL_SOCKET);
+    let to = (&raw mut cookie).cast();
+    // SAFETY: the kernel writes up to `length` bytes to `cookie`, which is that long.
+    let result = unsafe { libc::getsockopt(fd, level, SO_NETNS_COOKIE, to, &raw mut length) };
+    if result == 0 { Ok(cookie) } else { Err(io::Error::last_os_error()) }
+}
+
+/// asm-generic/socket.h
+const SO_NETNS_COOKIE: c_int = 71;
+
 /// Messages that this socket had no room for, since it was opened (SO_MEMINFO, Linux 4.12); 0 where that is not told.
 pub fn overflows(socket: impl AsFd) -> u64 {
     let mut counters = [0u32; MEMINFO];

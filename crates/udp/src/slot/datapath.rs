@@ -1,6 +1,7 @@
 //! A datapath on an address that several processes share.
 
 use std::io;
+use std::net::IpAddr;
 use std::os::fd::{AsFd, OwnedFd};
 use std::sync::Arc;
 
@@ -173,6 +174,10 @@ impl<D: Datapath> Middleware for SlotDatapath<D> {
 
     fn tx_packets(&self) -> usize {
         self.inner.tx_packets()
+    }
+
+    fn tx_only_to(&mut self, peer: Option<IpAddr>) {
+        self.inner.tx_only_to(peer);
     }
 
     fn tx_in_place(&mut self, packets: usize) {

@@ -4,13 +4,16 @@ use std::io;
 use std::os::fd::{BorrowedFd, OwnedFd};
 
 use rustix::io::Errno;
-use rustix::pipe::{IoSliceRaw, PipeFlags, SpliceFlags, pipe_with, splice, vmsplice};
+use rustix::pipe::{
+    IoSliceRaw, PipeFlags, SpliceFlags, fcntl_getpipe_size, pipe_with, splice, vmsplice,
+};
+use uroce_datapath::PAGE;
 
 /// Pages that the kernel takes out of a pipe for one datagram (`splice_to_socket`); what is more becomes a second part,
-/// which waits for a third. A new pipe has room for as many.
+/// which waits for a third.
 pub(crate) const PAGES: usize = 16;
 
-/// A pipe from memory to sockets. It is empty between two calls, or to be dropped.
+/// A pipe from memory to sockets. It is empty between two sends, or to be dropped.
 #[derive(Debug)]
 pub struct SplicePipe {
     read: OwnedFd,
@@ -18,34 +21,54 @@ pub struct SplicePipe {
 }
 
 impl SplicePipe {
-    /// Opens it.
+    /// Opens one with room for 16 pages. One with less is what users get whose pipes have much memory altogether
+    /// (`fs.pipe-user-pages-soft`).
     ///
     /// # Errors
     ///
-    /// When the process has no free descriptors.
+    /// When the process has no free descriptors, or the pipe has less room.
     pub fn new() -> io::Result<Self> {
         let (read, write) = pipe_with(PipeFlags::CLOEXEC | PipeFlags::NONBLOCK)?;
+        let room = fcntl_getpipe_size(&write)?;
+        if room < PAGES * PAGE {
+            return Err(Errno::NOBUFS.into());
+        }
         Ok(Self { read, write })
     }
 
-    /// Sends `payload`, which lies in up to 16 pages of memory, as one datagram of the connected socket. The kernel reads the
-    /// bytes when it needs them, as late as when the peer takes them out of its socket: until then a change of them is a
-    /// change of the datagram.
+    /// [`fill`](Self::fill) and [`drain`](Self::drain).
     ///
     /// # Errors
     ///
-    /// Those of send(2). The pipe is to be dropped then: it holds what was not sent.
+    /// Theirs.
     pub fn send(&self, socket: BorrowedFd<'_>, payload: &[u8]) -> io::Result<()> {
+        self.fill(payload)?;
+        self.drain(socket, payload.len())
+    }
+
+    /// Puts the pages of `payload`, 16 at most, into the pipe. The kernel reads the bytes when it needs them, as late as when
+    /// the peer takes them out of its socket: until then a change of them is a change of the datagram.
+    ///
+    /// # Errors
+    ///
+    /// When the pipe does not take all of it. It is to be dropped then.
+    pub(crate) fn fill(&self, payload: &[u8]) -> io::Result<()> {
         let pages = [IoSliceRaw::from_slice(payload)];
         // SAFETY: `write` is the end of the pipe that takes, so the kernel only reads of the memory. It counts itself among
         // the users of the pages, so that they stay after the memory is unmapped; and no reference to what it reads is ours.
         let held = unsafe { vmsplice(&self.write, &pages, SpliceFlags::NONBLOCK)? };
-        if held != payload.len() {
-            // Never seen; a datagram without its end would be the price of relying on it.
-            return Err(Errno::INVAL.into());
-        }
-        let sent = splice(&self.read, None, socket, None, held, SpliceFlags::NONBLOCK)?;
-        if sent == held { Ok(()) } else { Err(Errno::INVAL.into()) }
+        if held == payload.len() { Ok(()) } else { Err(Errno::NOBUFS.into()) }
+    }
+
+    /// Sends what is in the pipe, `len` bytes, as one datagram of the connected socket.
+    ///
+    /// # Errors
+    ///
+    /// Those of send(2). The pipe is to be dropped then: it holds what was not sent.
+    pub(crate) fn drain(&self, socket: BorrowedFd<'_>, len: usize) -> io::Result<()> {
+        let sent = splice(&self.read, None, socket, None, len, SpliceFlags::NONBLOCK)?;
+        // Never seen; a datagram without its end would be the price of relying on it.
+        if sent == len { Ok(()) } else { Err(Errno::INVAL.into()) }
     }
 }
 

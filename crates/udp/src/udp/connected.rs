@@ -24,14 +24,18 @@ use crate::sys::udp::{Message, send_many};
 /// Most connected sockets of a datapath, and most routes that are considered for one.
 const MOST: usize = 8;
 
-/// Batches of a route that would have been sent in place, had it a connected socket, before it gets one.
+/// Batches of a route that would have been sent in place, had it a connected socket, before it gets one; twice as many behind each
+/// failure.
 const BATCHES_BEFORE: u32 = 32;
 
 /// Batches of fewer bytes are copied: that takes less time than the two system calls for pages.
 pub(super) const MIN_BYTES: usize = 24 * 1024;
 
-/// Sockets that could not be opened, or were given up, before a datapath opens no more.
-const MOST_FAILURES: u32 = 4;
+/// Sockets that could not be opened, or were given up, as far as they count.
+const MOST_FAILURES: u32 = 12;
+
+/// Batches on connected sockets behind which one failure is forgotten, and a socket that had none of them may make room.
+const LONG: u64 = 1024;
 
 /// The connected socket of a route.
 #[derive(Debug)]
@@ -42,7 +46,7 @@ struct ConnectedSocket {
     next_id: u16,
     /// Bytes of a packet that UDP_SEGMENT is set to; 0 at first.
     segment: usize,
-    /// Bursts with a batch of the route, of the datapath altogether, when one was begun last.
+    /// Batches that had been begun on all connected sockets when the last one was begun here.
     used: u64,
     state: State,
 }
@@ -92,6 +96,9 @@ impl ConnectedSockets {
         let open = |known: &ConnectedSocket| known.state == State::Open && known.route == *route;
         let index = self.list.iter().position(open)?;
         self.begun += 1;
+        if self.begun.is_multiple_of(LONG) {
+            self.failures = self.failures.saturating_sub(1);
+        }
         let connected = &mut self.list[index];
         connected.used = self.begun;
         let id = connected.next_id;
@@ -99,13 +106,21 @@ impl ConnectedSockets {
         Some((index, id))
     }
 
-    /// No further batch of the route begins on its connected socket, for batches to its peer are lost.
-    pub(super) fn leave(&mut self, route: &Route) {
-        let open =
-            |known: &&mut ConnectedSocket| known.state == State::Open && known.route == *route;
-        if let Some(connected) = self.list.iter_mut().find(open) {
+    /// No further batch of the route begins on its connected socket, for those to its peer are lost.
+    pub(super) fn distrust(&mut self, route: &Route) {
+        let open = |known: &ConnectedSocket| known.state == State::Open && known.route == *route;
+        if let Some(index) = self.list.iter().position(open) {
+            self.leave(index);
+            self.count_failure();
+        }
+    }
+
+    /// No further batch begins on socket `index`.
+    pub(super) fn leave(&mut self, index: usize) {
+        if let Some(connected) = self.list.get_mut(index)
+            && connected.state == State::Open
+        {
             connected.state = State::Leaving;
-            self.failures += 1;
         }
     }
 
@@ -127,10 +142,11 @@ impl ConnectedSockets {
         if let State::Failed(errno) = connected.state {
             return Err(errno.into());
         }
-        // Without a pipe, because there are no descriptors left, it is copied.
-        if wanted && let Some(pipe) = self.pipe.take().or_else(|| SplicePipe::new().ok()) {
+        // Without a pipe that takes it all, for want of descriptors or of memory for pipes, it is copied.
+        let pipe = if wanted { self.pipe.take().or_else(|| SplicePipe::new().ok()) } else { None };
+        if let Some(pipe) = pipe.filter(|pipe| pipe.fill(payload).is_ok()) {
             connected.cut_at(batch.size)?;
-            pipe.send(connected.socket.as_fd(), payload)?;
+            pipe.drain(connected.socket.as_fd(), payload.len())?;
             self.pipe = Some(pipe);
             return Ok(true);
         }
@@ -144,18 +160,19 @@ impl ConnectedSockets {
         let Some(connected) = self.list.get_mut(index) else { return };
         if !matches!(connected.state, State::Failed(_)) {
             connected.state = State::Failed(errno);
-            self.failures += 1;
             tracing::debug!(dst = %connected.route.dst, %errno, "packets are copied from now on");
+            self.count_failure();
         }
+    }
+
+    fn count_failure(&mut self) {
+        self.failures = (self.failures + 1).min(MOST_FAILURES);
     }
 
     /// Notes that a batch of a route without a connected socket could have been sent in place.
     pub(super) fn note_candidate(&mut self, route: &Route) {
-        if self.failures >= MOST_FAILURES {
-            return;
-        }
         if let Some(known) = self.candidates.iter_mut().find(|known| known.route == *route) {
-            known.batches += 1;
+            known.batches = known.batches.saturating_add(1);
             return;
         }
         if self.candidates.len() == MOST {
@@ -173,28 +190,34 @@ impl ConnectedSockets {
         if self.list.iter().any(|known| known.state != State::Open) {
             self.list.retain(|known| known.state == State::Open);
         }
-        let due = self.candidates.iter().position(|known| known.batches >= BATCHES_BEFORE);
+        let enough = BATCHES_BEFORE << self.failures;
+        let due = self.candidates.iter().position(|known| known.batches >= enough);
         let Some(due) = due else { return };
         let Candidate { route, .. } = self.candidates.swap_remove(due);
+        if !self.make_room() {
+            return;
+        }
         match self.open(&route, source_ports, scope) {
-            Ok(connected) => self.insert(connected),
+            Ok(connected) => self.list.push(connected),
             Err(error) => {
-                self.failures += 1;
                 tracing::debug!(dst = %route.dst, %error, "packets cannot be sent in place");
+                self.count_failure();
             }
         }
+        debug_assert!(self.list.len() <= MOST, "each datapath has few connected sockets");
     }
 
-    /// The one that was used least recently makes room.
-    fn insert(&mut self, connected: ConnectedSocket) {
-        if self.list.len() == MOST {
-            let oldest = self.list.iter().enumerate().min_by_key(|(_, known)| known.used);
-            if let Some((oldest, _)) = oldest {
-                self.list.swap_remove(oldest);
-            }
+    /// Makes room for one more socket; false if all are in use.
+    fn make_room(&mut self) -> bool {
+        if self.list.len() < MOST {
+            return true;
         }
-        self.list.push(connected);
-        debug_assert!(self.list.len() <= MOST, "each datapath has few connected sockets");
+        let oldest = self.list.iter().enumerate().min_by_key(|(_, known)| known.used);
+        let Some((oldest, _)) = oldest.filter(|(_, known)| self.begun - known.used > LONG) else {
+            return false;
+        };
+        self.list.swap_remove(oldest);
+        true
     }
 
     fn open(

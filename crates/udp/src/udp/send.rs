@@ -3,6 +3,7 @@
 mod refusal;
 
 use std::io;
+use std::net::IpAddr;
 use std::os::fd::AsFd;
 
 use rustix::io::Errno;
@@ -11,7 +12,7 @@ use uroce_datapath::{Burst, DatapathStats, Flush, GsoBatch, Route};
 use uroce_host::address::{self, NAME, Name};
 use uroce_host::interface::scoped;
 
-use self::refusal::{Problem, Verdict, is_of_offload};
+use self::refusal::{Problem, Verdict, is_of_icmp, is_of_offload};
 use super::connected::{ConnectedSockets, MIN_BYTES};
 use super::source_ports::SourcePorts;
 use crate::sys::udp::{
@@ -67,7 +68,7 @@ impl Encoded {
 /// How a batch leaves.
 #[derive(Debug, Clone, Copy, Default)]
 struct Passage {
-    /// All its packets may be sent in place.
+    /// All its packets may be sent in place; behind it: it was.
     in_place: bool,
     /// Index of the connected socket that it was numbered for.
     connected: Option<usize>,
@@ -84,8 +85,10 @@ pub(crate) struct Sender {
     /// IPv4 identification of the first packet of the last batch.
     first_id: u16,
     /// Batches to the destination of the packet that is committed next are lost.
-    breaks: bool,
+    distrusts: bool,
     connected: ConnectedSockets,
+    /// The peer whose packets are in the ring of the burst.
+    ring_peer: Option<IpAddr>,
     /// Something of the burst was sent in place.
     is_referenced: bool,
     /// Index of the first batch that the kernel has not taken.
@@ -104,8 +107,9 @@ impl Sender {
             burst,
             in_place: 0,
             first_id: 0,
-            breaks: false,
+            distrusts: false,
             connected: ConnectedSockets::new(),
+            ring_peer: None,
             is_referenced: false,
             at: 0,
             scope,
@@ -127,7 +131,21 @@ impl Sender {
     /// See [`Burst::break_batch`].
     pub(crate) fn break_batch(&mut self) {
         self.burst.break_batch();
-        self.breaks = true;
+    }
+
+    /// Batches to the destination of the packet that is committed next are lost.
+    pub(super) fn distrust(&mut self) {
+        self.distrusts = true;
+    }
+
+    /// All that is committed from now on goes to `peer`, or to anybody.
+    pub(super) fn commit_only_to(&mut self, peer: Option<IpAddr>) {
+        if peer.is_some() && peer != self.ring_peer {
+            // The peer before may still read what was sent to it, out of this memory.
+            let is_ours = self.ring_peer.is_none() || self.burst.renew_ring();
+            self.ring_peer = if is_ours { peer } else { self.ring_peer };
+        }
+        self.burst.use_ring(peer.is_some() && peer == self.ring_peer);
     }
 
     /// The next `packets` packets may be sent in place.
@@ -145,11 +163,15 @@ impl Sender {
     ) {
         let in_place = self.in_place > 0;
         self.in_place = self.in_place.saturating_sub(1);
+        debug_assert!(
+            !self.burst.uses_ring() || self.ring_peer == Some(route.dst.ip()),
+            "the ring has packets for one peer alone"
+        );
         let (place, packet) = self.burst.commit(route, len);
+        if std::mem::take(&mut self.distrusts) {
+            self.connected.distrust(route);
+        }
         if place == 0 {
-            if std::mem::take(&mut self.breaks) {
-                self.connected.leave(route);
-            }
             let (connected, first_id) = self.connected.begin_batch(route).unzip();
             self.first_id = first_id.unwrap_or(0);
             self.passages.push(Passage { in_place, connected });
@@ -184,6 +206,7 @@ impl Sender {
         kernel: &mut Kernel<'_>,
     ) -> io::Result<Flush> {
         self.encode_all();
+        self.keep_ring_long();
         let mut flush = Flush::default();
         let mut second_try = false;
         while !flush.blocked
@@ -233,12 +256,8 @@ impl Sender {
         flush: &mut Flush,
         stats: &mut DatapathStats,
     ) -> io::Result<Next> {
-        if let Some(index) = self.passages[self.at].connected
-            && !self.may_be_repeated(errno, second_try)
-        {
-            self.connected.fail(index, errno);
-            flush.dropped += self.give_up(errno, stats);
-            return Ok(Next::Batch);
+        if let Some(index) = self.passages[self.at].connected {
+            return Ok(self.refused_connected(index, errno, second_try, flush, stats));
         }
         match Verdict::of(errno) {
             Verdict::Wait => {
@@ -259,14 +278,35 @@ impl Sender {
         Ok(Next::Batch)
     }
 
-    /// Whether a connected socket has refused a batch without having counted it.
-    fn may_be_repeated(&self, errno: Errno, second_try: bool) -> bool {
+    /// Handles the refusal of the first batch by its connected socket, which may have counted its packets.
+    fn refused_connected(
+        &mut self,
+        index: usize,
+        errno: Errno,
+        second_try: bool,
+        flush: &mut Flush,
+        stats: &mut DatapathStats,
+    ) -> Next {
         match Verdict::of(errno) {
-            Verdict::Wait => errno == Errno::AGAIN,
-            Verdict::Again => true,
-            Verdict::Soft => !second_try,
-            Verdict::Drop | Verdict::Broken => false,
+            Verdict::Again => return Next::SameTry,
+            Verdict::Wait if errno == Errno::AGAIN => {
+                flush.blocked = true;
+                stats.blocked += 1;
+            }
+            Verdict::Soft | Verdict::Drop if !second_try && is_of_icmp(errno) => {
+                stats.soft_errors += 1;
+                if Verdict::of(errno) == Verdict::Drop {
+                    // Or it was this batch, counted and refused, and passes now.
+                    self.connected.leave(index);
+                }
+                return Next::SecondTry;
+            }
+            _ => {
+                self.connected.fail(index, errno);
+                flush.dropped += self.give_up(errno, stats);
+            }
         }
+        Next::Batch
     }
 
     fn is_several(&self) -> bool {
@@ -334,16 +374,34 @@ impl Sender {
     }
 
     /// Offers the batch at `at` to connected socket `index`.
+    ///
+    /// One at a time: of several in one call only the first may be refused without being taken for sent, and counted.
     fn offer_connected(&mut self, index: usize) -> io::Result<()> {
         let batch = &self.burst.batches()[self.at];
         let payload = self.burst.batch_bytes(batch);
         let passage = &mut self.passages[self.at];
-        let wanted = passage.in_place && payload.len() >= MIN_BYTES;
+        let wanted = passage.in_place && can_leave_in_place(batch);
         let encoded = &self.encoded[self.at];
         let control = &encoded.control[..encoded.segmented_len];
         passage.in_place = self.connected.send(index, batch, wanted, (control, payload))?;
         self.is_referenced |= passage.in_place;
         Ok(())
+    }
+
+    /// Nothing leaves in place where most of the ring is copied: it would go round too soon.
+    fn keep_ring_long(&mut self) {
+        if self.burst.ring_bytes() == 0 {
+            return;
+        }
+        let batches = self.burst.batches().iter().zip(&self.passages);
+        let in_place = batches.filter(|(batch, passage)| {
+            passage.in_place && passage.connected.is_some() && can_leave_in_place(batch)
+        });
+        let bytes: usize = in_place.map(|(batch, _)| batch.bytes()).sum();
+        if 4 * bytes < 3 * self.burst.ring_bytes() {
+            let waiting = self.passages.iter_mut().skip(self.at);
+            waiting.for_each(|passage| passage.in_place &= passage.connected.is_none());
+        }
     }
 
     /// Moves behind `count` batches that were sent; returns their packets.
@@ -376,6 +434,11 @@ impl Sender {
         self.problem = Some(Problem::Refused { dst, len: batch.size, errno });
         batch.packets
     }
+}
+
+/// Whether the kernel may take the batch out of the burst, and it is worth two system calls.
+fn can_leave_in_place(batch: &GsoBatch) -> bool {
+    batch.is_in_ring() && batch.bytes() >= MIN_BYTES
 }
 
 /// What follows a refusal.

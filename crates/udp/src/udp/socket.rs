@@ -14,8 +14,8 @@ use crate::sys::udp::DEFAULT_HOP_LIMIT;
 
 /// A UDP socket for the IP version of `local`, set up for sending, not yet bound.
 ///
-/// Unconnected and with don't-fragment set, so that the IPv4 identification is the index of the
-/// packet in its GSO batch (checked by `tests/it/udp_wire.rs`). Without `offload` the UDP checksum is
+/// With don't-fragment set, so that the IPv4 identification is the index of the packet in its GSO batch as long as the socket is
+/// not connected (checked by `tests/it/udp_wire.rs`). Without `offload` the UDP checksum is
 /// 0, as RoCEv2 hardware sends; the kernel's segmentation insists on a checksum.
 pub(crate) fn open(local: &SocketAddr, offload: bool) -> io::Result<Socket> {
     let kind = Type::DGRAM.cloexec().nonblocking();

@@ -7,7 +7,7 @@ use std::os::fd::{AsFd, BorrowedFd};
 use rustix::io::Errno;
 use socket2::Socket;
 use uroce_host::interface::Link;
-use uroce_host::{Buffer, enlarge};
+use uroce_host::{Buffer, enlarge, option};
 
 use super::{UdpConfig, socket};
 
@@ -97,13 +97,17 @@ impl SourcePorts {
         let second = self.unbound()?;
         let mut local = self.local;
         local.set_port(port);
-        // A port is shared if both sockets say so when the second one is bound, and by no third one then.
-        first.set_reuse_address(true)?;
+        // A port can be bound once more while all its sockets say so. The first one says so only here.
         second.set_reuse_address(true)?;
+        first.set_reuse_address(true)?;
         let bound = second.bind(&local.into());
-        second.set_reuse_address(false)?;
         first.set_reuse_address(false)?;
-        bound.map(|()| second)
+        bound?;
+        // Threads of this process may be in several network namespaces, and the address in more than one.
+        match option::network_namespace(first)? == option::network_namespace(&second)? {
+            true => Ok(second),
+            false => Err(Errno::ADDRNOTAVAIL.into()),
+        }
     }
 
     /// The socket with that source port.

@@ -4,6 +4,7 @@ use std::io;
 use std::net::{IpAddr, SocketAddr, UdpSocket};
 use std::os::fd::AsFd;
 
+use rustix::event::{PollFd, PollFlags, Timespec, poll};
 use rustix::io::Errno;
 use rustix::net::{RecvFlags, recv};
 use socket2::Socket;
@@ -11,18 +12,20 @@ use uroce_host::option;
 
 use crate::sys::splice::SplicePipe;
 
-/// Bytes of each packet of the trial.
-const SEGMENT: usize = 8;
+/// Packets of the trial, and bytes of each: nearly as many pages as there may be.
+const PACKETS: usize = 60;
+const SEGMENT: usize = 1000;
 
-/// Two packets.
-static PAYLOAD: [u8; 2 * SEGMENT] = *b"spliced spliced.";
+/// Longest wait for a packet to this host itself: the kernel may deliver it a little later.
+const DELIVERY_TIMEOUT: Timespec = Timespec { tv_sec: 0, tv_nsec: 20_000_000 };
 
 /// Connects a bound socket to `peer`, after a trial; returns the IPv4 identification of the next packet, 0 with IPv6.
 ///
 /// # Errors
 ///
 /// When the kernel splices no datagrams (Linux 6.5 does), does not cut them, or numbers packets in another way than one for
-/// each send; and when it does not show headers of packets that were sent (`net.core.tstamp_allow_data` is 0).
+/// each send; when it does not show headers of packets that were sent (`net.core.tstamp_allow_data` is 0); and when the loopback
+/// interface of this network namespace is down.
 pub(crate) fn connect_after_trial(socket: &Socket, peer: &SocketAddr) -> io::Result<u16> {
     let mut own = socket.local_addr()?.as_socket().ok_or(Errno::AFNOSUPPORT)?;
     own.set_port(0);
@@ -32,18 +35,12 @@ pub(crate) fn connect_after_trial(socket: &Socket, peer: &SocketAddr) -> io::Res
     socket.connect(&own.into())?;
     option::set(socket, libc::SOL_UDP, libc::UDP_SEGMENT, SEGMENT as i32)?;
     let first = identification(socket, &own)?;
-    SplicePipe::new()?.send(socket.as_fd(), &PAYLOAD)?;
+    let payload: Vec<u8> = (0..PACKETS * SEGMENT).map(|at| (at % 251) as u8).collect();
+    SplicePipe::new()?.send(socket.as_fd(), &payload)?;
     let third = identification(socket, &own)?;
-    let mut room = [0; 2 * SEGMENT];
-    for expected in PAYLOAD.chunks(SEGMENT).chain([&PAYLOAD[..1]]) {
-        let packet = match sink.recv(&mut room)? {
-            // What asked for the first identification came before.
-            1 if expected.len() > 1 => sink.recv(&mut room)?,
-            len => len,
-        };
-        if room[..packet] != *expected {
-            return Err(Errno::OPNOTSUPP.into());
-        }
+    let spliced = payload.chunks(SEGMENT);
+    for expected in std::iter::once(BYTE).chain(spliced).chain([BYTE]) {
+        receive(&sink, expected)?;
     }
     if own.is_ipv4() && third != first.wrapping_add(2) {
         return Err(Errno::OPNOTSUPP.into());
@@ -52,15 +49,26 @@ pub(crate) fn connect_after_trial(socket: &Socket, peer: &SocketAddr) -> io::Res
     Ok(identification(socket, &own)?.wrapping_add(1))
 }
 
+/// Receives a packet, which must be as expected.
+fn receive(sink: &UdpSocket, expected: &[u8]) -> io::Result<()> {
+    let (mut room, mut ready) = ([0; 2 * SEGMENT], [PollFd::new(sink, PollFlags::IN)]);
+    poll(&mut ready, Some(&DELIVERY_TIMEOUT))?;
+    let len = sink.recv(&mut room)?;
+    if room[..len] == *expected { Ok(()) } else { Err(Errno::OPNOTSUPP.into()) }
+}
+
+/// The payload of a packet that only asks for an identification.
+const BYTE: &[u8] = &[0];
+
 /// The IPv4 identification of a packet of one byte that is sent to `own`, an address of this host; 0 with IPv6.
 fn identification(socket: &Socket, own: &SocketAddr) -> io::Result<u16> {
     let SocketAddr::V4(_) = own else {
-        socket.send_to(&PAYLOAD[..1], &(*own).into())?;
+        socket.send_to(BYTE, &(*own).into())?;
         return Ok(0);
     };
     let stamps = libc::SOF_TIMESTAMPING_TX_SCHED | libc::SOF_TIMESTAMPING_SOFTWARE;
     option::set(socket, libc::SOL_SOCKET, libc::SO_TIMESTAMPING, stamps as i32)?;
-    let sent = socket.send_to(&PAYLOAD[..1], &(*own).into());
+    let sent = socket.send_to(BYTE, &(*own).into());
     option::set(socket, libc::SOL_SOCKET, libc::SO_TIMESTAMPING, 0)?;
     sent?;
     let mut frame = [0; 128];

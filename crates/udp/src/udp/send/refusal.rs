@@ -55,6 +55,21 @@ pub(super) fn is_of_offload(errno: Errno) -> bool {
     )
 }
 
+/// Whether an ICMP message about an earlier packet may have left the error on a connected socket: the kernel tells it before it
+/// looks at what is to be sent. Anybody can forge such a message.
+pub(super) fn is_of_icmp(errno: Errno) -> bool {
+    Verdict::of(errno) == Verdict::Soft
+        || matches!(
+            errno,
+            Errno::MSGSIZE
+                | Errno::NETUNREACH
+                | Errno::HOSTUNREACH
+                | Errno::NONET
+                | Errno::OPNOTSUPP
+                | Errno::ACCESS
+        )
+}
+
 /// What to do after the kernel refused the first of some packets.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub(super) enum Verdict {

@@ -28,7 +28,7 @@ pub fn examine() -> Vec<Finding> {
             "splice to UDP",
             &probe::udp_splice(),
             "bulk transfers leave without a copy by the kernel",
-            "each packet is copied by the kernel, which is slower: Linux 6.5 with net.core.tstamp_allow_data=1 can do more",
+            "each packet is copied by the kernel, which is slower: Linux 6.5 with net.core.tstamp_allow_data=1 and lo up can do more",
         ),
         Finding::of(
             "AF_PACKET",
