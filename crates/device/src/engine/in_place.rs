@@ -29,11 +29,10 @@ impl InPlace {
         Self { most, destination: None }
     }
 
-    /// The peer of `qp`, if it is the destination whose requests leave in place.
+    /// The destination whose requests leave in place, the last one that had some.
     #[inline]
-    pub(super) fn peer(&self, qp: &QueuePair) -> Option<IpAddr> {
-        let (destination, _) = self.destination?;
-        qp.acknowledging_peer().filter(|peer| *peer == destination)
+    pub(super) fn destination(&self) -> Option<IpAddr> {
+        self.destination.map(|(destination, _)| destination)
     }
 
     /// Whether packets that `qp` has written may leave in place: so many from this PSN on, which was the first that it had never

@@ -1,7 +1,7 @@
 //! Transmit path: queue pairs write their packets into the datapath's buffer, one queue pair after
 //! the other.
 
-use std::net::SocketAddr;
+use std::net::{IpAddr, SocketAddr};
 
 use uroce_datapath::{Datapath, IcrcTx, Route};
 use uroce_transport::{
@@ -164,11 +164,14 @@ impl Nic {
         turn: Turn,
         datapath: &mut dyn Datapath,
     ) -> (usize, Option<TurnEnd>) {
-        let peer = self.qps.get(qpn).and_then(|entry| self.in_place.peer(&entry.qp));
-        if peer.is_none() {
+        let (qps, in_place) = (&self.qps, &self.in_place);
+        let of_this = |peer: &IpAddr| {
+            qps.get(qpn).is_some_and(|entry| entry.qp.acknowledging_peer() == Some(*peer))
+        };
+        let Some(peer) = in_place.destination().filter(of_this) else {
             return self.write_packets(qpn, turn, datapath);
-        }
-        datapath.tx_only_to(peer);
+        };
+        datapath.tx_only_to(Some(peer));
         let written = self.write_packets(qpn, turn, datapath);
         datapath.tx_only_to(None);
         written

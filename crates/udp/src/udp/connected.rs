@@ -29,7 +29,7 @@ const MOST: usize = 8;
 const BATCHES_BEFORE: u32 = 32;
 
 /// Batches of fewer bytes are copied: that takes less time than the two system calls for pages.
-pub(super) const MIN_BYTES: usize = 24 * 1024;
+pub(super) const MIN_BYTES: usize = 16 * 1024;
 
 /// Sockets that could not be opened, or were given up, as far as they count.
 const MOST_FAILURES: u32 = 12;

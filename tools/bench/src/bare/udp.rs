@@ -22,7 +22,7 @@ const RING: usize = 1 << 20;
 /// Bytes of a page of memory.
 const PAGE: usize = 4096;
 /// Shorter batches are copied.
-const SPLICED: usize = 24 * 1024;
+const SPLICED: usize = 16 * 1024;
 /// The longest datagram, or several that the kernel has joined.
 const LONGEST: usize = 1 << 16;
 
