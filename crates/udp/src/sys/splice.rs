@@ -36,18 +36,18 @@ impl SplicePipe {
         Ok(Self { read, write })
     }
 
-    /// [`fill`](Self::fill) and [`drain`](Self::drain).
+    /// Sends `payload`, which lies in up to 16 pages, as one datagram of the connected socket. The kernel reads the bytes when it
+    /// needs them, as late as when the peer takes them out of its socket: until then a change of them is a change of the datagram.
     ///
     /// # Errors
     ///
-    /// Theirs.
+    /// Those of vmsplice(2) and send(2). The pipe is to be dropped then: it may hold what was not sent.
     pub fn send(&self, socket: BorrowedFd<'_>, payload: &[u8]) -> io::Result<()> {
         self.fill(payload)?;
         self.drain(socket, payload.len())
     }
 
-    /// Puts the pages of `payload`, 16 at most, into the pipe. The kernel reads the bytes when it needs them, as late as when
-    /// the peer takes them out of its socket: until then a change of them is a change of the datagram.
+    /// The first half of [`send`](Self::send): puts the pages of `payload` into the pipe.
     ///
     /// # Errors
     ///
@@ -60,7 +60,7 @@ impl SplicePipe {
         if held == payload.len() { Ok(()) } else { Err(Errno::NOBUFS.into()) }
     }
 
-    /// Sends what is in the pipe, `len` bytes, as one datagram of the connected socket.
+    /// The second half: sends what is in the pipe, `len` bytes.
     ///
     /// # Errors
     ///
