@@ -140,7 +140,7 @@ fn map(bytes: usize) -> MmapMut {
 ///
 /// There may be two places for them: a plain one, and a ring ([`Burst::with_ring`]) out of which the kernel may read packets
 /// later than they were sent. Both are mapped memory that nothing else of the process uses before or after: what the kernel
-/// reads too late is never other data of the process. Everything is allocated by [`Burst::new`].
+/// reads too late is never other data of the process. Everything is allocated by [`Burst::new`], but for a ring that is [renewed](Burst::renew_ring).
 #[derive(Debug)]
 pub struct Burst {
     /// Where packets are committed now.
@@ -210,10 +210,11 @@ impl Burst {
     }
 
     /// Gives the ring new memory, so that nothing that is written from now on is seen by who still reads what was sent. False if a
-    /// packet stands there, or there is no ring.
+    /// packet stands there, there is no ring, or no memory is left.
     pub fn renew_ring(&mut self) -> bool {
         let Some(ring) = self.ring_mut().filter(|ring| ring.bytes() == 0) else { return false };
-        *ring = Area { buffer: map(ring.buffer.len()), first: 0, end: 0, ..*ring };
+        let Ok(buffer) = MmapMut::map_anon(ring.buffer.len()) else { return false };
+        *ring = Area { buffer, first: 0, end: 0, ..*ring };
         true
     }
 

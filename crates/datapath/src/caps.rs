@@ -46,8 +46,8 @@ pub struct Caps {
     pub icrc: IcrcCaps,
     /// Packets that the kernel takes as one send; 1 without segmentation offload.
     pub segments: usize,
-    /// Most unacknowledged bytes at one peer of which packets may be sent in place
-    /// ([`Datapath::tx_in_place`](crate::Datapath::tx_in_place)); 0 where all are copied.
+    /// Bytes of packets that are sent in place ([`Datapath::tx_in_place`](crate::Datapath::tx_in_place)) behind one that stays
+    /// unchanged; 0 where all are copied.
     pub in_place: u64,
     /// Packets pass without a copy by the datapath.
     pub zero_copy: bool,

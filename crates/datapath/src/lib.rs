@@ -9,7 +9,8 @@
 //! - [`FaultDatapath`]: loses, delays, doubles, alters and answers packets of another datapath by rules;
 //! - [`PcapTap`]: records what passes through another datapath, for Wireshark.
 //!
-//! All buffers exist after set-up; no call for a packet allocates, but for the recording of a tap.
+//! All buffers exist after set-up; no call for a packet allocates, but for the recording of a tap, and where
+//! [`Datapath::tx_only_to`] names another recipient.
 #![forbid(unsafe_code)]
 
 mod burst;
@@ -64,6 +65,15 @@ pub struct Flush {
     pub blocked: bool,
 }
 
+/// Who alone gets what is written ([`Datapath::tx_only_to`]).
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub struct Recipient {
+    /// Its address.
+    pub address: IpAddr,
+    /// Another number: somebody else may have the address now.
+    pub period: u32,
+}
+
 /// Sends and receives packets.
 ///
 /// Transmit: [`tx_space`](Self::tx_space), write, [`tx_commit`](Self::tx_commit), again, then
@@ -107,16 +117,16 @@ pub trait Datapath: Send {
     /// the identifications of its packets, may be wrong.
     fn tx_distrust(&mut self) {}
 
-    /// All that is written to [`tx_space`](Self::tx_space) from now on goes to `peer`, until the next call; `None`: to anybody. Only
-    /// such packets leave in place, out of memory in which nothing for anybody else is written.
-    fn tx_only_to(&mut self, peer: Option<IpAddr>) {
-        let _ = peer;
+    /// All that is written to [`tx_space`](Self::tx_space) from now on goes to this recipient, until the next call; `None`: to
+    /// anybody. Only such packets leave in place, out of memory in which nothing for any other recipient is written.
+    fn tx_only_to(&mut self, recipient: Option<Recipient>) {
+        let _ = recipient;
     }
 
     /// The kernel may send the next `packets` packets that are committed out of [`tx_space`](Self::tx_space) itself, where
     /// the datapath can do so ([`Caps::in_place`]): it reads them later than [`flush`](Self::flush) returns, without a word
-    /// when it has. They stay unchanged as long as no more than `Caps::in_place` bytes of such packets are unacknowledged; the
-    /// caller sees to that.
+    /// when it has. They stay unchanged until more than `Caps::in_place` bytes of such packets were sent behind the oldest that is
+    /// not acknowledged; the caller sees to that.
     fn tx_in_place(&mut self, packets: usize) {
         let _ = packets;
     }

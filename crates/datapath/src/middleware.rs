@@ -4,7 +4,7 @@ use std::io;
 use std::net::{IpAddr, SocketAddr};
 use std::os::fd::OwnedFd;
 
-use crate::{Caps, Datapath, DatapathStats, Flush, Route, RxPacket, SharedPort};
+use crate::{Caps, Datapath, DatapathStats, Flush, Recipient, Route, RxPacket, SharedPort};
 
 /// A datapath around another one: names the inner one, and what it does differently. It is a
 /// [`Datapath`] by that.
@@ -38,8 +38,8 @@ pub trait Middleware: Send {
     }
 
     /// See [`Datapath::tx_only_to`]. Without effect unless it says otherwise, as [`tx_in_place`](Self::tx_in_place).
-    fn tx_only_to(&mut self, peer: Option<IpAddr>) {
-        let _ = peer;
+    fn tx_only_to(&mut self, recipient: Option<Recipient>) {
+        let _ = recipient;
     }
 
     /// See [`Datapath::tx_in_place`]. Without effect unless it says otherwise: it may change or delay what is committed.
@@ -145,8 +145,8 @@ impl<M: Middleware> Datapath for M {
     fn tx_distrust(&mut self) {
         self.inner_mut().tx_distrust();
     }
-    fn tx_only_to(&mut self, peer: Option<IpAddr>) {
-        Middleware::tx_only_to(self, peer);
+    fn tx_only_to(&mut self, recipient: Option<Recipient>) {
+        Middleware::tx_only_to(self, recipient);
     }
     fn tx_in_place(&mut self, packets: usize) {
         Middleware::tx_in_place(self, packets);
@@ -208,8 +208,8 @@ impl Middleware for Box<dyn Datapath> {
         self.inner().tx_packets()
     }
 
-    fn tx_only_to(&mut self, peer: Option<IpAddr>) {
-        self.inner_mut().tx_only_to(peer);
+    fn tx_only_to(&mut self, recipient: Option<Recipient>) {
+        self.inner_mut().tx_only_to(recipient);
     }
 
     fn tx_in_place(&mut self, packets: usize) {

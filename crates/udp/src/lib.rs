@@ -6,7 +6,7 @@
 //! - [`SplicePipe`]: datagrams out of memory without a copy;
 //! - [`probe`]: which of the kernel's offloads are there.
 //!
-//! All buffers exist after set-up; no call for a packet allocates.
+//! All buffers exist after set-up; no call for a packet allocates, but where a route gets a socket of its own for bulk data.
 #![deny(unsafe_code)]
 
 #[doc(hidden)]

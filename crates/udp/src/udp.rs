@@ -12,8 +12,8 @@ use std::os::fd::{AsFd, OwnedFd};
 
 use socket2::Socket;
 use uroce_datapath::{
-    Burst, Caps, Datapath, DatapathStats, Flush, GsoLimit, IcrcCaps, IcrcRx, IcrcTx, Route,
-    RxPacket, check_group,
+    Burst, Caps, Datapath, DatapathStats, Flush, GsoLimit, IcrcCaps, IcrcRx, IcrcTx, Recipient,
+    Route, RxPacket, check_group,
 };
 use uroce_host::interface::{Link, scoped};
 use uroce_host::{BindError, Buffer, check_local, enlarge};
@@ -71,7 +71,7 @@ impl UdpConfig {
 ///
 /// One socket receives on the RoCE port; one socket for each source port sends, and one more for each of a few routes with
 /// bulk data. A sent IPv4 packet carries as identification its place in its GSO batch, 0 if it is alone, and on such a route the
-/// kernel's number for the batch before that; of received ones the identification is hidden.
+/// that plus the number that the kernel gives the batch; of received ones the identification is hidden.
 #[derive(Debug)]
 pub struct UdpDatapath {
     local: SocketAddr,
@@ -198,9 +198,9 @@ impl Datapath for UdpDatapath {
         self.sender.distrust();
     }
 
-    fn tx_only_to(&mut self, peer: Option<IpAddr>) {
+    fn tx_only_to(&mut self, recipient: Option<Recipient>) {
         if self.caps.in_place > 0 {
-            self.sender.commit_only_to(peer);
+            self.sender.commit_only_to(recipient);
         }
     }
 

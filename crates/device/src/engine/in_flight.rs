@@ -199,16 +199,6 @@ impl InFlight {
         self.update_due(id);
     }
 
-    /// Bytes in flight to the destination of the queue pair, with those of its own that are not in the account yet.
-    pub(crate) fn bytes_with(&self, qp: &QueuePair, credit: &QpCredit) -> u64 {
-        let destination = credit.destination.and_then(|id| self.destinations.get(id));
-        let others = destination.map_or(0, |destination| {
-            debug_assert!(destination.bytes >= credit.bytes, "bytes in flight add up");
-            destination.bytes - credit.bytes
-        });
-        others + qp.bytes_in_flight()
-    }
-
     /// Bytes that the queue pair may have in flight altogether. 0: others wait before it.
     #[inline]
     pub(crate) fn allowance(&self, credit: &QpCredit) -> u64 {

@@ -1,76 +1,137 @@
 //! Whose packets the datapath may send in place: out of its memory, without a copy, so that the kernel reads them later
 //! (docs/adr/037-send-in-place.md).
 //!
-//! Nobody says when the kernel has read them. A request is acknowledged after that, so as long as little is unacknowledged the
-//! memory goes round behind it. It is for one destination at a time, and gets renewed for the next: a peer on this host may hold
-//! packets back, and read in their place what is written there later.
+//! Nobody says when the kernel has read them. A request is acknowledged after that: so the runs of packets that may have left in
+//! place are listed until they are acknowledged, and there are no more of them than the datapath keeps unchanged. The memory is
+//! for one destination at a time, and gets renewed for the next: a peer on this host may hold packets back, and read in their
+//! place what is written there later.
 
+use std::collections::VecDeque;
 use std::net::IpAddr;
 
+use uroce_datapath::Recipient;
 use uroce_transport::{Instant, QueuePair};
-use uroce_wire::Psn;
+use uroce_wire::{Psn, Qpn};
+
+use super::qp_table::QpTable;
 
 /// Time without such packets before they may be for another destination (ns).
 const PAUSE_NS: u64 = 1_000_000_000;
 
-/// Bytes in flight with which something may leave in place: what is less is copied in any case.
+/// Bytes in flight of a queue pair with which something may leave in place: what is less is copied in any case.
 const SOME_BYTES: u64 = 16 * 1024;
+
+/// Packets of a queue pair behind each other are listed together up to so many bytes.
+const RUN_BYTES: u64 = 32 * 1024;
+
+/// Most runs in the list.
+const MOST_RUNS: usize = 256;
+
+/// Packets that may have left in place, one behind the other.
+#[derive(Debug)]
+struct Run {
+    qpn: Qpn,
+    /// PSN of the last of them.
+    last: Psn,
+    bytes: u64,
+}
+
+impl Run {
+    /// Whether nobody waits for it any more: it was acknowledged, or its queue pair was reset.
+    fn is_over(&self, qp: &QueuePair) -> bool {
+        let unacknowledged = i64::from(qp.traffic().window.outstanding);
+        i64::from(qp.next_psn().since(self.last)) > unacknowledged || unacknowledged == 0
+    }
+}
 
 /// The destination whose requests leave in place.
 #[derive(Debug)]
 pub(crate) struct InPlace {
-    /// Most unacknowledged bytes at the destination; 0: the datapath copies everything.
+    /// Most bytes of runs; 0: the datapath copies everything.
     most: u64,
-    destination: Option<(IpAddr, Instant)>,
+    destination: Option<(Recipient, Instant)>,
+    /// The oldest first.
+    runs: VecDeque<Run>,
+    /// Bytes of all runs.
+    bytes: u64,
 }
 
 impl InPlace {
     pub(crate) fn new(most: u64) -> Self {
-        Self { most, destination: None }
+        let runs = VecDeque::with_capacity(if most > 0 { MOST_RUNS } else { 0 });
+        Self { most, destination: None, runs, bytes: 0 }
     }
 
     /// The destination whose requests leave in place, the last one that had some.
     #[inline]
-    pub(super) fn destination(&self) -> Option<IpAddr> {
+    pub(super) fn destination(&self) -> Option<Recipient> {
         self.destination.map(|(destination, _)| destination)
     }
 
-    /// Whether packets that `qp` has written may leave in place: so many from this PSN on, which was the first that it had never
-    /// sent. `in_flight`: bytes to its destination with them.
+    /// Forgets the runs that were acknowledged, from the oldest on.
+    pub(super) fn forget_acknowledged(&mut self, qps: &QpTable) {
+        while let Some(run) = self.runs.front()
+            && qps.get(run.qpn).is_none_or(|entry| run.is_over(&entry.qp))
+        {
+            self.bytes -= run.bytes;
+            self.runs.pop_front();
+        }
+        debug_assert!(!self.runs.is_empty() || self.bytes == 0, "bytes of runs add up");
+    }
+
+    /// Whether packets that `qp` has written may leave in place: so many of `len` bytes from this PSN on, which was the first that
+    /// it had never sent.
     #[inline]
     pub(super) fn allows(
         &mut self,
         qp: &QueuePair,
-        (first, packets): (Psn, usize),
-        in_flight: u64,
+        (first, packets, len): (Psn, usize, usize),
         now: Instant,
     ) -> bool {
+        let bytes = (packets * len) as u64;
+        if self.bytes + bytes > self.most || qp.bytes_in_flight() < SOME_BYTES {
+            return false;
+        }
         // What is repeated, or an answer, leaves the PSN as it was.
         let are_new = usize::try_from(qp.next_psn().since(first)) == Ok(packets);
-        if !are_new || in_flight > self.most || in_flight < SOME_BYTES {
-            return false;
-        }
-        debug_assert!(packets > 0, "something was written");
-        // What has no timeout, or was given up, is not counted.
-        if qp.bytes_in_flight() == 0 {
-            return false;
-        }
-        // A long path holds more than what counts as in flight, and perhaps in a queue of this host.
-        let on_path = qp.traffic().window.path;
-        match qp.acknowledging_peer() {
-            Some(peer) if on_path == 0 => self.is_for(peer, now),
-            _ => false,
-        }
+        let Some(peer) = qp.acknowledging_peer().filter(|_| are_new) else { return false };
+        self.is_for(peer, now) && self.list(qp.qpn(), first.add(packets as u32 - 1), bytes)
     }
 
-    /// Whether the buffer is for this destination now.
-    fn is_for(&mut self, destination: IpAddr, now: Instant) -> bool {
-        let other = self.destination.filter(|(known, _)| *known != destination);
-        if other.is_some_and(|(_, last)| now.since(last) < PAUSE_NS) {
+    /// Whether the memory is for this destination now.
+    fn is_for(&mut self, address: IpAddr, now: Instant) -> bool {
+        let period = match self.destination {
+            Some((known, last)) if now.since(last) < PAUSE_NS => {
+                if known.address != address {
+                    return false;
+                }
+                known.period
+            }
+            Some((known, _)) => {
+                self.runs.clear();
+                self.bytes = 0;
+                known.period.wrapping_add(1)
+            }
+            None => 0,
+        };
+        debug_assert!(self.most > 0, "a datapath that copies everything serves nobody in place");
+        self.destination = Some((Recipient { address, period }, now));
+        true
+    }
+
+    /// Lists packets up to PSN `last`; false when the list is full.
+    fn list(&mut self, qpn: Qpn, last: Psn, bytes: u64) -> bool {
+        let of_qp = |run: &&mut Run| run.qpn == qpn && run.bytes + bytes <= RUN_BYTES;
+        if let Some(run) = self.runs.back_mut().filter(of_qp) {
+            run.bytes += bytes;
+            run.last = last;
+        } else if self.runs.len() < MOST_RUNS {
+            self.runs.push_back(Run { qpn, last, bytes });
+        } else {
             return false;
         }
-        debug_assert!(self.most > 0, "a datapath that copies everything serves nobody in place");
-        self.destination = Some((destination, now));
+        self.bytes += bytes;
+        debug_assert!(self.bytes <= self.most, "no more than the datapath keeps unchanged");
         true
     }
 }
@@ -92,5 +153,33 @@ mod tests {
         assert!(!in_place.is_for(OTHER, at(2 * PAUSE_NS - 1)), "a second behind the last one");
         assert!(in_place.is_for(OTHER, at(2 * PAUSE_NS)));
         assert!(!in_place.is_for(PEER, at(2 * PAUSE_NS)));
+    }
+
+    /// An address may have gone to somebody else.
+    #[test]
+    fn a_pause_makes_another_recipient_of_the_same_address() {
+        let mut in_place = InPlace::new(1000);
+        let mut period = |now| {
+            assert!(in_place.is_for(PEER, Instant::from_nanos(now)));
+            in_place.destination().expect("one").period
+        };
+        assert_eq!(
+            [1, 2, PAUSE_NS, 2 * PAUSE_NS, 2 * PAUSE_NS + 1].map(&mut period),
+            [0, 0, 0, 1, 1]
+        );
+    }
+
+    #[test]
+    fn runs_are_listed_as_far_as_the_datapath_keeps_them() {
+        let mut in_place = InPlace::new(MOST_RUNS as u64 * RUN_BYTES);
+        let (qpn, other) = (Qpn::new(1), Qpn::new(2));
+        assert!(in_place.list(qpn, Psn::new(1), RUN_BYTES / 2));
+        assert!(in_place.list(qpn, Psn::new(2), RUN_BYTES / 2));
+        assert_eq!((in_place.runs.len(), in_place.bytes), (1, RUN_BYTES));
+        for n in 1..MOST_RUNS as u64 {
+            assert!(in_place.list(if n % 2 == 0 { qpn } else { other }, Psn::new(3), 1));
+        }
+        assert!(!in_place.list(qpn, Psn::new(3), RUN_BYTES), "full");
+        assert_eq!(in_place.bytes, RUN_BYTES + MOST_RUNS as u64 - 1);
     }
 }

@@ -159,11 +159,6 @@ impl Schedule {
         self.in_flight.allowance(&entry.credit)
     }
 
-    /// Bytes that are in flight to the destination of the queue pair.
-    pub(super) fn in_flight_to(&self, entry: &QpEntry) -> u64 {
-        self.in_flight.bytes_with(&entry.qp, &entry.credit)
-    }
-
     /// Updates the account of the destination by the bytes that the queue pair has in flight now.
     pub(super) fn account(&mut self, entry: &mut QpEntry) {
         self.in_flight.account(&entry.qp, &mut entry.credit);

@@ -1,9 +1,9 @@
 //! Transmit path: queue pairs write their packets into the datapath's buffer, one queue pair after
 //! the other.
 
-use std::net::{IpAddr, SocketAddr};
+use std::net::SocketAddr;
 
-use uroce_datapath::{Datapath, IcrcTx, Route};
+use uroce_datapath::{Datapath, IcrcTx, Recipient, Route};
 use uroce_transport::{
     Context, Instant, Path, QueuePair, Retransmission, Train, TrainLimits, Transmit,
 };
@@ -165,13 +165,14 @@ impl Nic {
         datapath: &mut dyn Datapath,
     ) -> (usize, Option<TurnEnd>) {
         let (qps, in_place) = (&self.qps, &self.in_place);
-        let of_this = |peer: &IpAddr| {
-            qps.get(qpn).is_some_and(|entry| entry.qp.acknowledging_peer() == Some(*peer))
+        let of_this = |sole: &Recipient| {
+            qps.get(qpn).is_some_and(|entry| entry.qp.acknowledging_peer() == Some(sole.address))
         };
-        let Some(peer) = in_place.destination().filter(of_this) else {
+        let Some(recipient) = in_place.destination().filter(of_this) else {
             return self.write_packets(qpn, turn, datapath);
         };
-        datapath.tx_only_to(Some(peer));
+        self.in_place.forget_acknowledged(&self.qps);
+        datapath.tx_only_to(Some(recipient));
         let written = self.write_packets(qpn, turn, datapath);
         datapath.tx_only_to(None);
         written
@@ -221,8 +222,7 @@ impl Nic {
             let packets = 1 + train.packets;
             sent += packets;
             if out.path.dst.is_ipv4() == local.is_ipv4() {
-                let in_flight = schedule.in_flight_to(entry);
-                let in_place = in_place.allows(&entry.qp, (next_psn, packets), in_flight, turn.now);
+                let in_place = in_place.allows(&entry.qp, (next_psn, packets, out.len), turn.now);
                 let repeated = tables.counters.take_latest_retransmission();
                 let breaks = Breaks { parted, doubts };
                 announce(datapath, breaks, if in_place { packets } else { 0 }, repeated);

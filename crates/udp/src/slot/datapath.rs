@@ -1,13 +1,12 @@
 //! A datapath on an address that several processes share.
 
 use std::io;
-use std::net::IpAddr;
 use std::os::fd::{AsFd, OwnedFd};
 use std::sync::Arc;
 
 use socket2::Socket;
 use uroce_datapath::{
-    Datapath, DatapathStats, GsiTarget, JointWaiter, Middleware, RxPacket, SharedPort,
+    Datapath, DatapathStats, GsiTarget, JointWaiter, Middleware, Recipient, RxPacket, SharedPort,
 };
 use uroce_host::fork::keep_from_children;
 use uroce_host::{BindError, check_local};
@@ -176,8 +175,8 @@ impl<D: Datapath> Middleware for SlotDatapath<D> {
         self.inner.tx_packets()
     }
 
-    fn tx_only_to(&mut self, peer: Option<IpAddr>) {
-        self.inner.tx_only_to(peer);
+    fn tx_only_to(&mut self, recipient: Option<Recipient>) {
+        self.inner.tx_only_to(recipient);
     }
 
     fn tx_in_place(&mut self, packets: usize) {

@@ -9,8 +9,7 @@ use rustix::pipe::{
 };
 use uroce_datapath::PAGE;
 
-/// Pages that the kernel takes out of a pipe for one datagram (`splice_to_socket`); what is more becomes a second part,
-/// which waits for a third.
+/// Pages that the kernel takes out of a pipe for one part of a datagram (`splice_to_socket`), and that a new pipe has room for.
 pub(crate) const PAGES: usize = 16;
 
 /// A pipe from memory to sockets. It is empty between two sends, or to be dropped.

@@ -24,17 +24,17 @@ use crate::sys::udp::{Message, send_many};
 /// Most connected sockets of a datapath, and most routes that are considered for one.
 const MOST: usize = 8;
 
-/// Batches of a route that would have been sent in place, had it a connected socket, before it gets one; twice as many behind each
-/// failure.
+/// Batches of a route that would have been sent in place, had it a connected socket, before it gets one; twice as many for each
+/// failure of the datapath that is not forgotten.
 const BATCHES_BEFORE: u32 = 32;
 
 /// Batches of fewer bytes are copied: that takes less time than the two system calls for pages.
 pub(super) const MIN_BYTES: usize = 16 * 1024;
 
-/// Sockets that could not be opened, or were given up, as far as they count.
+/// Most failures that are not forgotten: sockets that could not be opened, or were given up.
 const MOST_FAILURES: u32 = 12;
 
-/// Batches on connected sockets behind which one failure is forgotten, and a socket that had none of them may make room.
+/// Batches that are many: behind so many one failure is forgotten, and a socket that had none of them may make room.
 const LONG: u64 = 1024;
 
 /// The connected socket of a route.
@@ -46,7 +46,7 @@ struct ConnectedSocket {
     next_id: u16,
     /// Bytes of a packet that UDP_SEGMENT is set to; 0 at first.
     segment: usize,
-    /// Batches that had been begun on all connected sockets when the last one was begun here.
+    /// Batches that had been counted altogether when the last one was begun here.
     used: u64,
     state: State,
 }
@@ -75,7 +75,7 @@ pub(crate) struct ConnectedSockets {
     candidates: Vec<Candidate>,
     /// Opened when it is needed.
     pipe: Option<SplicePipe>,
-    /// Batches begun.
+    /// Batches begun on connected sockets, and of candidates.
     begun: u64,
     failures: u32,
 }
@@ -95,15 +95,22 @@ impl ConnectedSockets {
         }
         let open = |known: &ConnectedSocket| known.state == State::Open && known.route == *route;
         let index = self.list.iter().position(open)?;
-        self.begun += 1;
-        if self.begun.is_multiple_of(LONG) {
-            self.failures = self.failures.saturating_sub(1);
-        }
+        self.tick();
         let connected = &mut self.list[index];
         connected.used = self.begun;
         let id = connected.next_id;
         connected.next_id = id.wrapping_add(1);
         Some((index, id))
+    }
+
+    /// Counts a batch. Behind many one failure is forgotten, and candidates that come seldom make room.
+    fn tick(&mut self) {
+        self.begun += 1;
+        if self.begun.is_multiple_of(LONG) {
+            self.failures = self.failures.saturating_sub(1);
+            self.candidates.iter_mut().for_each(|known| known.batches /= 2);
+            self.candidates.retain(|known| known.batches > 0);
+        }
     }
 
     /// No further batch of the route begins on its connected socket, for those to its peer are lost.
@@ -142,14 +149,19 @@ impl ConnectedSockets {
         if let State::Failed(errno) = connected.state {
             return Err(errno.into());
         }
-        // Without a pipe that takes it all, for want of descriptors or of memory for pipes, it is copied.
-        let pipe = if wanted { self.pipe.take().or_else(|| SplicePipe::new().ok()) } else { None };
-        if let Some(pipe) = pipe.filter(|pipe| pipe.fill(payload).is_ok()) {
-            connected.cut_at(batch.size)?;
-            pipe.drain(connected.socket.as_fd(), payload.len())?;
-            self.pipe = Some(pipe);
-            return Ok(true);
+        if wanted {
+            let pipe = self.pipe.take().or_else(|| SplicePipe::new().ok());
+            if let Some(pipe) = pipe.filter(|pipe| pipe.fill(payload).is_ok()) {
+                connected.cut_at(batch.size)?;
+                pipe.drain(connected.socket.as_fd(), payload.len())?;
+                self.pipe = Some(pipe);
+                return Ok(true);
+            }
+            // For want of descriptors, or of memory for pipes, it is copied, and so are those that follow.
+            connected.state = State::Leaving;
+            self.count_failure();
         }
+        let connected = self.list.get(index).ok_or(Errno::NOTCONN)?;
         let message = Message { name: &[], control, payload };
         let sent = send_many(connected.socket.as_fd(), std::iter::once(message))?;
         if sent == 1 { Ok(false) } else { Err(Errno::AGAIN.into()) }
@@ -165,20 +177,21 @@ impl ConnectedSockets {
         }
     }
 
+    /// Whether socket `index` was given up.
+    pub(super) fn has_failed(&self, index: usize) -> bool {
+        self.list.get(index).is_none_or(|known| matches!(known.state, State::Failed(_)))
+    }
+
     fn count_failure(&mut self) {
         self.failures = (self.failures + 1).min(MOST_FAILURES);
     }
 
     /// Notes that a batch of a route without a connected socket could have been sent in place.
     pub(super) fn note_candidate(&mut self, route: &Route) {
+        self.tick();
         if let Some(known) = self.candidates.iter_mut().find(|known| known.route == *route) {
             known.batches = known.batches.saturating_add(1);
             return;
-        }
-        if self.candidates.len() == MOST {
-            // Those that come seldom make room.
-            self.candidates.iter_mut().for_each(|known| known.batches /= 2);
-            self.candidates.retain(|known| known.batches > 0);
         }
         if self.candidates.len() < MOST {
             self.candidates.push(Candidate { route: *route, batches: 1 });

@@ -3,12 +3,11 @@
 mod refusal;
 
 use std::io;
-use std::net::IpAddr;
 use std::os::fd::AsFd;
 
 use rustix::io::Errno;
 use socket2::Socket;
-use uroce_datapath::{Burst, DatapathStats, Flush, GsoBatch, Route};
+use uroce_datapath::{Burst, DatapathStats, Flush, GsoBatch, Recipient, Route};
 use uroce_host::address::{self, NAME, Name};
 use uroce_host::interface::scoped;
 
@@ -68,7 +67,7 @@ impl Encoded {
 /// How a batch leaves.
 #[derive(Debug, Clone, Copy, Default)]
 struct Passage {
-    /// All its packets may be sent in place; behind it: it was.
+    /// All its packets may be sent in place; once it was offered to the kernel: it was sent so.
     in_place: bool,
     /// Index of the connected socket that it was numbered for.
     connected: Option<usize>,
@@ -87,8 +86,8 @@ pub(crate) struct Sender {
     /// Batches to the destination of the packet that is committed next are lost.
     distrusts: bool,
     connected: ConnectedSockets,
-    /// The peer whose packets are in the ring of the burst.
-    ring_peer: Option<IpAddr>,
+    /// Who gets the packets in the ring of the burst.
+    ring_recipient: Option<Recipient>,
     /// Something of the burst was sent in place.
     is_referenced: bool,
     /// Index of the first batch that the kernel has not taken.
@@ -109,7 +108,7 @@ impl Sender {
             first_id: 0,
             distrusts: false,
             connected: ConnectedSockets::new(),
-            ring_peer: None,
+            ring_recipient: None,
             is_referenced: false,
             at: 0,
             scope,
@@ -138,14 +137,16 @@ impl Sender {
         self.distrusts = true;
     }
 
-    /// All that is committed from now on goes to `peer`, or to anybody.
-    pub(super) fn commit_only_to(&mut self, peer: Option<IpAddr>) {
-        if peer.is_some() && peer != self.ring_peer {
-            // The peer before may still read what was sent to it, out of this memory.
-            let is_ours = self.ring_peer.is_none() || self.burst.renew_ring();
-            self.ring_peer = if is_ours { peer } else { self.ring_peer };
+    /// All that is committed from now on goes to this recipient, or to anybody.
+    pub(super) fn commit_only_to(&mut self, recipient: Option<Recipient>) {
+        if recipient.is_some() && recipient != self.ring_recipient {
+            // The one before may still read what was sent to it, out of this memory.
+            let is_ours = self.ring_recipient.is_none() || self.burst.renew_ring();
+            self.ring_recipient = if is_ours { recipient } else { self.ring_recipient };
         }
-        self.burst.use_ring(peer.is_some() && peer == self.ring_peer);
+        let in_ring = recipient.is_some() && recipient == self.ring_recipient;
+        // Behind what has left in place nothing else may move the ring on: that part of the burst waits for the kernel.
+        self.burst.use_ring(in_ring && !self.is_referenced);
     }
 
     /// The next `packets` packets may be sent in place.
@@ -164,8 +165,9 @@ impl Sender {
         let in_place = self.in_place > 0;
         self.in_place = self.in_place.saturating_sub(1);
         debug_assert!(
-            !self.burst.uses_ring() || self.ring_peer == Some(route.dst.ip()),
-            "the ring has packets for one peer alone"
+            !self.burst.uses_ring()
+                || self.ring_recipient.is_some_and(|sole| sole.address == route.dst.ip()),
+            "the ring has packets for one recipient alone"
         );
         let (place, packet) = self.burst.commit(route, len);
         if std::mem::take(&mut self.distrusts) {
@@ -287,13 +289,14 @@ impl Sender {
         flush: &mut Flush,
         stats: &mut DatapathStats,
     ) -> Next {
+        let has_failed = self.connected.has_failed(index);
         match Verdict::of(errno) {
             Verdict::Again => return Next::SameTry,
             Verdict::Wait if errno == Errno::AGAIN => {
                 flush.blocked = true;
                 stats.blocked += 1;
             }
-            Verdict::Soft | Verdict::Drop if !second_try && is_of_icmp(errno) => {
+            Verdict::Soft | Verdict::Drop if !second_try && !has_failed && is_of_icmp(errno) => {
                 stats.soft_errors += 1;
                 if Verdict::of(errno) == Verdict::Drop {
                     // Or it was this batch, counted and refused, and passes now.
@@ -383,8 +386,9 @@ impl Sender {
         let wanted = passage.in_place && can_leave_in_place(batch);
         let encoded = &self.encoded[self.at];
         let control = &encoded.control[..encoded.segmented_len];
-        passage.in_place = self.connected.send(index, batch, wanted, (control, payload))?;
-        self.is_referenced |= passage.in_place;
+        let sent_in_place = self.connected.send(index, batch, wanted, (control, payload))?;
+        passage.in_place = sent_in_place;
+        self.is_referenced |= sent_in_place;
         Ok(())
     }
 
@@ -413,7 +417,11 @@ impl Sender {
             stats.tx_bytes += batch.bytes() as u64;
             match passage {
                 Passage { in_place: false, .. } => {}
-                Passage { connected: Some(_), .. } => stats.tx_in_place += batch.packets as u64,
+                Passage { connected: Some(_), .. } => {
+                    stats.tx_in_place += batch.packets as u64;
+                    // vmsplice and splice.
+                    stats.syscalls += 1;
+                }
                 _ if batch.bytes() >= MIN_BYTES => self.connected.note_candidate(&batch.route),
                 _ => {}
             }

@@ -6,7 +6,7 @@ use std::time::{Duration, Instant};
 
 use etherparse::{NetSlice, SlicedPacket};
 use socket2::{Domain, Protocol, Socket, Type};
-use uroce_datapath::{Datapath, Route};
+use uroce_datapath::{Datapath, Recipient, Route};
 use uroce_testkit::icmp::too_big;
 use uroce_testkit::namespace::{Namespace, Wire};
 use uroce_udp::{UdpConfig, UdpDatapath};
@@ -38,10 +38,14 @@ fn fill(packet: &mut [u8], number: u16) {
     packet[..2].copy_from_slice(&number.to_be_bytes());
 }
 
+fn recipient(route: &Route) -> Option<Recipient> {
+    Some(Recipient { address: route.dst.ip(), period: 0 })
+}
+
 /// Commits a batch whose packets are numbered from `first` on, in place or not.
 fn commit(path: &mut UdpDatapath, route: &Route, (first, packets): (u16, u16), in_place: bool) {
+    path.tx_only_to(recipient(route));
     if in_place {
-        path.tx_only_to(Some(route.dst.ip()));
         path.tx_in_place(usize::from(packets));
     }
     for number in first..first + packets {
@@ -101,7 +105,7 @@ fn what_leaves_in_place_arrives_unchanged() {
             flush_all(&mut a, BATCH);
             take(&mut b, (100, BATCH + 3));
             take(&mut b, (200, BATCH));
-            assert_eq!(a.stats().tx_in_place, round * u64::from(2 * BATCH), "but for the three");
+            assert_eq!(a.stats().tx_in_place, round * u64::from(BATCH), "the second batch of each");
         }
     }
 }
@@ -159,13 +163,35 @@ fn a_peer_that_reads_nothing_sees_nothing_of_what_is_sent_to_another_one() {
     take(&mut b, (0, 2 * BATCH));
 }
 
+/// The address of a peer may have gone to another one, and the peer may still read what it got.
+#[test]
+fn another_period_of_the_same_address_gets_other_memory() {
+    let [mut a, mut b] = ["127.0.0.1", "127.0.0.2"].map(bind);
+    let route = route(&mut a, b.local());
+    warm_up(&mut a, &mut b, &route);
+    commit(&mut a, &route, (0, BATCH), true);
+    flush_all(&mut a, BATCH);
+    let later = Recipient { address: route.dst.ip(), period: 1 };
+    // As much as goes round the ring.
+    for _ in 0..32 {
+        a.tx_only_to(Some(later));
+        for _ in 0..BATCH {
+            a.tx_space().expect("room")[..LEN].fill(0xee);
+            a.tx_commit(&route, LEN, &mut |_, _| ());
+        }
+        a.flush().expect("flush");
+    }
+    take(&mut b, (0, BATCH));
+    assert_eq!(a.stats().tx_in_place, u64::from(BATCH));
+}
+
 /// READ responses to the same peer, say, would let the memory go round too soon.
 #[test]
 fn nothing_leaves_in_place_where_most_is_copied() {
     let [mut a, mut b] = ["127.0.0.1", "127.0.0.2"].map(bind);
     let route = route(&mut a, b.local());
     warm_up(&mut a, &mut b, &route);
-    a.tx_only_to(Some(b.local().ip()));
+    a.tx_only_to(recipient(&route));
     for n in 0..3 {
         fill(&mut a.tx_space().expect("room")[..LEN], n);
         a.tx_commit(&route, LEN, &mut |_, _| ());
@@ -174,7 +200,7 @@ fn nothing_leaves_in_place_where_most_is_copied() {
     commit(&mut a, &route, (3, BATCH), true);
     flush_all(&mut a, 3 + BATCH);
     assert_eq!(a.stats().tx_in_place, u64::from(BATCH), "three are little");
-    a.tx_only_to(Some(b.local().ip()));
+    a.tx_only_to(recipient(&route));
     for n in 0..BATCH {
         fill(&mut a.tx_space().expect("room")[..LEN], n);
         a.tx_commit(&route, LEN, &mut |_, _| ());
@@ -225,6 +251,7 @@ fn a_route_whose_batches_are_lost_leaves_its_connected_socket() {
     flush_all(&mut a, BATCH + 1);
     take(&mut b, (0, BATCH + 1));
     commit(&mut a, &route, (0, BATCH), true);
+    a.tx_break();
     a.tx_distrust();
     commit(&mut a, &route, (BATCH, 1), false);
     flush_all(&mut a, BATCH + 1);
@@ -280,6 +307,7 @@ fn a28_a_forged_message_about_the_path_mtu_costs_no_packet_of_a_connected_socket
         });
         std::thread::sleep(Duration::from_millis(100));
         commit(&mut a, &route, (0, BATCH), true);
+        a.tx_break();
         commit(&mut a, &route, (BATCH, 1), false);
         flush_all(&mut a, BATCH + 1);
         take(&mut b, (0, BATCH + 1));
@@ -308,13 +336,13 @@ fn b13_what_a_full_connected_socket_refuses_is_sent_later_unchanged() {
     });
     wire.a.sh("tc qdisc add dev wa root tbf rate 20mbit burst 70kb limit 4mb");
     let sniffer = wire.b.run(sniffer);
-    commit(&mut a, &route, (0, BATCH), true);
-    commit(&mut a, &route, (BATCH, BATCH), false);
-    commit(&mut a, &route, (2 * BATCH, BATCH), true);
-    commit(&mut a, &route, (3 * BATCH, BATCH), true);
+    for n in 0..4 {
+        commit(&mut a, &route, (n * BATCH, BATCH), true);
+        a.tx_break();
+    }
     let mut sent = a.flush().expect("flush");
     assert!(sent.blocked && sent.sent < 160, "{sent:?}");
-    // It becomes part of the batch that waits, which is then longer than when it was refused.
+    // Beside the ring, of which a part is lent.
     commit(&mut a, &route, (4 * BATCH, 10), true);
     let end = Instant::now() + Duration::from_secs(10);
     while sent.sent < 170 {
@@ -325,8 +353,9 @@ fn b13_what_a_full_connected_socket_refuses_is_sent_later_unchanged() {
     take(&mut b, (0, 170));
     let stats = a.stats();
     assert!(stats.blocked > 0 && stats.tx_dropped == 0, "{stats:?}");
+    assert_eq!(stats.tx_in_place, u64::from(4 * BATCH));
     let mut numbers = Vec::new();
-    for frame in sniff(&sniffer, b.local(), 4) {
+    for frame in sniff(&sniffer, b.local(), 5) {
         let sliced = SlicedPacket::from_ethernet(&frame).expect("frame");
         let Some(NetSlice::Ipv4(ip)) = sliced.net else { panic!("no IPv4") };
         for (packet, place) in frame[14 + 20 + 8..].chunks(LEN).zip(0..) {

@@ -7,7 +7,8 @@ use std::sync::{Arc, Mutex, MutexGuard};
 
 use rustix::event::{EventfdFlags, eventfd};
 use uroce_datapath::{
-    Caps, Datapath, DatapathStats, Flush, IcrcCaps, IcrcRx, IcrcTx, Route, RxPacket, SharedPort,
+    Caps, Datapath, DatapathStats, Flush, IcrcCaps, IcrcRx, IcrcTx, Recipient, Route, RxPacket,
+    SharedPort,
 };
 use uroce_wire::Slot;
 
@@ -99,6 +100,15 @@ impl Datapath for Probe {
     }
     fn tx_break(&mut self) {
         self.note("break");
+    }
+    fn tx_distrust(&mut self) {
+        self.note("distrust");
+    }
+    fn tx_only_to(&mut self, recipient: Option<Recipient>) {
+        self.note(format!("only to {:?}", recipient.map(|sole| sole.period)));
+    }
+    fn tx_in_place(&mut self, packets: usize) {
+        self.note(format!("in place {packets}"));
     }
     fn tx_comment(&mut self, comment: &str) {
         self.note(format!("comment {comment}"));
