@@ -76,6 +76,33 @@ fn one_destination_at_a_time_is_served_in_place() {
     assert!(at_c.bytes(0, LEN) == pattern(LEN, 9));
 }
 
+/// What one peer has not taken yet stays as it is, however much another one on its address takes meanwhile.
+#[test]
+fn a_fast_queue_pair_does_not_overwrite_what_a_late_peer_has_not_read() {
+    const LATE: usize = 200 * 1024;
+    let a = on([127, 0, 0, 68].into());
+    // Two devices share the address, as two processes do: each has a socket of its own.
+    let [late, fast] = [(); 2].map(|()| on([127, 0, 0, 69].into()));
+    let [to_late, to_fast] = [&late, &fast].map(|peer| rc_pair(&a, peer).0);
+    let from = a.buffer(LEN);
+    from.write(0, &pattern(LEN, 4));
+    let [at_late, at_fast] = [&late, &fast].map(|peer| peer.buffer(LEN));
+    let write = |to: &Buffer| SendOp::Write { va: to.addr(), rkey: to.mr.rkey };
+    assert!(in_place_of(&a, &[&a, &late], to_late, write(&at_late), &from) > 0);
+    assert!(in_place_of(&a, &[&a, &fast], to_fast, write(&at_fast), &from) > 0);
+    at_late.write(0, &vec![0; LEN]);
+    let before = a.counter("datapath_tx_in_place");
+    a.send(to_late, 1, write(&at_late), &[from.sge(0, LATE as u32)]);
+    a.poll();
+    let sent = a.counter("datapath_tx_in_place") - before;
+    assert!(sent > 100, "{sent} of 200");
+    let meanwhile = in_place_of(&a, &[&a, &fast], to_fast, write(&at_fast), &from);
+    assert!(meanwhile > 0 && meanwhile < 300, "{meanwhile}: 416 KiB from the oldest on");
+    assert_ok(&collect(&[(&a, 1), (&late, 0)]).concat());
+    assert!(at_late.bytes(0, LATE) == pattern(LEN, 4)[..LATE]);
+    assert_eq!(late.counter("drop_bad_icrc"), 0);
+}
+
 /// There is no identification in IPv6, and nothing to be learned.
 #[test]
 fn ipv6_leaves_in_place_too() {
