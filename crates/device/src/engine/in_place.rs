@@ -62,10 +62,11 @@ impl InPlace {
         Self { most, destination: None, runs, bytes: 0 }
     }
 
-    /// The destination whose requests leave in place, the last one that had some.
+    /// The destination whose requests leave in place, unless the last one was long ago.
     #[inline]
-    pub(super) fn destination(&self) -> Option<Recipient> {
-        self.destination.map(|(destination, _)| destination)
+    pub(super) fn destination(&self, now: Instant) -> Option<Recipient> {
+        let (destination, last) = self.destination?;
+        (now.since(last) < PAUSE_NS).then_some(destination)
     }
 
     /// Forgets the runs that were acknowledged, from the oldest on.
@@ -89,7 +90,8 @@ impl InPlace {
         now: Instant,
     ) -> bool {
         let bytes = (packets * len) as u64;
-        if self.bytes + bytes > self.most || qp.bytes_in_flight() < SOME_BYTES {
+        let kept = if self.destination(now).is_some() { self.bytes } else { 0 };
+        if kept + bytes > self.most || qp.bytes_in_flight() < SOME_BYTES {
             return false;
         }
         // What is repeated, or an answer, leaves the PSN as it was.
@@ -100,22 +102,18 @@ impl InPlace {
 
     /// Whether the memory is for this destination now.
     fn is_for(&mut self, address: IpAddr, now: Instant) -> bool {
-        let period = match self.destination {
-            Some((known, last)) if now.since(last) < PAUSE_NS => {
-                if known.address != address {
-                    return false;
-                }
-                known.period
-            }
-            Some((known, _)) => {
+        let recipient = match (self.destination(now), self.destination) {
+            (Some(known), _) if known.address != address => return false,
+            (Some(known), _) => known,
+            (None, before) => {
                 self.runs.clear();
                 self.bytes = 0;
-                known.period.wrapping_add(1)
+                let period = before.map_or(0, |(known, _)| known.period.wrapping_add(1));
+                Recipient { address, period }
             }
-            None => 0,
         };
         debug_assert!(self.most > 0, "a datapath that copies everything serves nobody in place");
-        self.destination = Some((Recipient { address, period }, now));
+        self.destination = Some((recipient, now));
         true
     }
 
@@ -161,12 +159,24 @@ mod tests {
         let mut in_place = InPlace::new(1000);
         let mut period = |now| {
             assert!(in_place.is_for(PEER, Instant::from_nanos(now)));
-            in_place.destination().expect("one").period
+            in_place.destination(Instant::from_nanos(now)).expect("one").period
         };
         assert_eq!(
             [1, 2, PAUSE_NS, 2 * PAUSE_NS, 2 * PAUSE_NS + 1].map(&mut period),
             [0, 0, 0, 1, 1]
         );
+    }
+
+    /// What is written before a run is allowed goes into memory that the one before may still read.
+    #[test]
+    fn behind_a_pause_nobody_has_the_memory_and_old_runs_do_not_count() {
+        let mut in_place = InPlace::new(1000);
+        let at = Instant::from_nanos;
+        assert!(in_place.is_for(PEER, at(1)) && in_place.list(Qpn::new(1), Psn::new(1), 1000));
+        assert!(in_place.destination(at(PAUSE_NS)).is_some());
+        assert!(in_place.destination(at(1 + PAUSE_NS)).is_none());
+        assert!(in_place.is_for(OTHER, at(1 + PAUSE_NS)));
+        assert!(in_place.runs.is_empty() && in_place.bytes == 0);
     }
 
     #[test]

@@ -168,7 +168,7 @@ impl Nic {
         let of_this = |sole: &Recipient| {
             qps.get(qpn).is_some_and(|entry| entry.qp.acknowledging_peer() == Some(sole.address))
         };
-        let Some(recipient) = in_place.destination().filter(of_this) else {
+        let Some(recipient) = in_place.destination(turn.now).filter(of_this) else {
             return self.write_packets(qpn, turn, datapath);
         };
         self.in_place.forget_acknowledged(&self.qps);
