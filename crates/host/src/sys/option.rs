@@ -17,23 +17,12 @@ pub fn set(socket: impl AsFd, level: c_int, name: c_int, value: c_int) -> io::Re
 
 /// Reads an integer socket option.
 pub fn get(socket: impl AsFd, level: c_int, name: c_int) -> io::Result<c_int> {
-    let fd = socket.as_fd().as_raw_fd();
-    let (mut value, mut length): (c_int, _) = (0, size_of::<c_int>() as libc::socklen_t);
-    let to = (&raw mut value).cast();
-    // SAFETY: the descriptor is borrowed for the call, and the kernel writes up to `length` bytes to
-    // `value`, which lives on this stack.
-    let result = unsafe { libc::getsockopt(fd, level, name, to, &raw mut length) };
-    if result == 0 { Ok(value) } else { Err(io::Error::last_os_error()) }
+    read(socket, level, name).map(c_int::from_ne_bytes)
 }
 
 /// A number for the network namespace of the socket, which no other one on this host has (SO_NETNS_COOKIE, Linux 5.14).
 pub fn network_namespace(socket: impl AsFd) -> io::Result<u64> {
-    let (mut cookie, mut length) = (0u64, size_of::<u64>() as libc::socklen_t);
-    let (fd, level) = (socket.as_fd().as_raw_fd(), libc::SOL_SOCKET);
-    let to = (&raw mut cookie).cast();
-    // SAFETY: the kernel writes up to `length` bytes to `cookie`, which is that long.
-    let result = unsafe { libc::getsockopt(fd, level, SO_NETNS_COOKIE, to, &raw mut length) };
-    if result == 0 { Ok(cookie) } else { Err(io::Error::last_os_error()) }
+    read(socket, libc::SOL_SOCKET, SO_NETNS_COOKIE).map(u64::from_ne_bytes)
 }
 
 /// asm-generic/socket.h
@@ -41,18 +30,25 @@ const SO_NETNS_COOKIE: c_int = 71;
 
 /// Messages that this socket had no room for, since it was opened (SO_MEMINFO, Linux 4.12); 0 where that is not told.
 pub fn overflows(socket: impl AsFd) -> u64 {
-    let mut counters = [0u32; MEMINFO];
-    let mut length = size_of_val(&counters) as libc::socklen_t;
-    let (fd, level) = (socket.as_fd().as_raw_fd(), libc::SOL_SOCKET);
-    let to = counters.as_mut_ptr().cast();
-    // SAFETY: the kernel writes up to `length` bytes to `counters`, which is that long.
-    let result = unsafe { libc::getsockopt(fd, level, libc::SO_MEMINFO, to, &raw mut length) };
-    if result == 0 { counters[MEMINFO_DROPS].into() } else { 0 }
+    let counters = read::<{ MEMINFO * 4 }>(socket, libc::SOL_SOCKET, libc::SO_MEMINFO);
+    let drops = counters.ok().and_then(|all| all[MEMINFO_DROPS * 4..].first_chunk().copied());
+    drops.map_or(0, |drops| u32::from_ne_bytes(drops).into())
 }
 
 /// Numbers that SO_MEMINFO gives, and the place of the one we want (linux/sock_diag.h).
 const MEMINFO: usize = 9;
 const MEMINFO_DROPS: usize = 8;
+
+/// Reads a socket option of up to `N` bytes; those that the kernel does not write are 0.
+fn read<const N: usize>(socket: impl AsFd, level: c_int, name: c_int) -> io::Result<[u8; N]> {
+    let fd = socket.as_fd().as_raw_fd();
+    let (mut value, mut length) = ([0; N], N as libc::socklen_t);
+    let to = value.as_mut_ptr().cast();
+    // SAFETY: the descriptor is borrowed for the call, and the kernel writes up to `length` bytes to
+    // `value`, which is that long and lives on this stack.
+    let result = unsafe { libc::getsockopt(fd, level, name, to, &raw mut length) };
+    if result == 0 { Ok(value) } else { Err(io::Error::last_os_error()) }
+}
 
 #[cfg(test)]
 mod tests {
