@@ -10,10 +10,7 @@ use uroce_datapath::{Datapath, Flush, IpId, Route};
 use uroce_testkit::namespace::Wire;
 use uroce_udp::{UdpConfig, UdpDatapath};
 
-fn bind(address: &str, offload: bool) -> UdpDatapath {
-    let local = SocketAddr::new(address.parse().expect("address"), 0);
-    UdpDatapath::bind(&UdpConfig { offload, ..UdpConfig::new(local) }).expect("bind")
-}
+use crate::ends::{bind_with, route};
 
 fn plain(address: &str) -> UdpSocket {
     let address: std::net::IpAddr = address.parse().expect("address");
@@ -21,11 +18,6 @@ fn plain(address: &str) -> UdpSocket {
     SockRef::from(&socket).set_recv_buffer_size(4 << 20).expect("a size");
     socket.set_read_timeout(Some(Duration::from_secs(10))).expect("a socket");
     socket
-}
-
-fn route(from: &mut UdpDatapath, dst: SocketAddr) -> Route {
-    let src = SocketAddr::new(from.local().ip(), from.source_port(0xC777));
-    Route { src, dst, hop_limit: 64, traffic_class: 0 }
 }
 
 fn put(path: &mut UdpDatapath, route: &Route, payload: &[u8]) -> u16 {
@@ -58,7 +50,7 @@ proptest! {
     ) {
         let address = if v6 { "::1" } else { "127.0.0.1" };
         // Without offload there is no UDP checksum, and then a plain socket takes no IPv6 packet.
-        let (mut a, b) = (bind(address, offload || v6), plain(address));
+        let (mut a, b) = (bind_with(address, offload || v6), plain(address));
         let route = route(&mut a, b.local_addr().expect("bound"));
         let mut sent = vec![];
         for (count, size) in runs {
@@ -84,7 +76,7 @@ proptest! {
     fn what_plain_sockets_send_is_handed_over_with_its_sender_and_within_the_limit(
         sizes in prop::collection::vec(1usize..3000, 1..20), limit in 1usize..7, offload: bool,
     ) {
-        let (a, mut b) = (plain("127.0.0.1"), bind("127.0.0.1", offload));
+        let (a, mut b) = (plain("127.0.0.1"), bind_with("127.0.0.1", offload));
         let from = a.local_addr().expect("bound");
         for (n, size) in sizes.iter().enumerate() {
             a.send_to(&vec![n as u8; *size], b.local()).expect("sent");
@@ -109,7 +101,7 @@ proptest! {
 #[test]
 fn hop_limit_and_traffic_class_are_those_of_the_route_and_only_of_its_packets() {
     for address in ["127.0.0.1", "::1"] {
-        let (mut a, mut b) = (bind(address, true), bind(address, true));
+        let (mut a, mut b) = (bind_with(address, true), bind_with(address, true));
         let dst = b.local();
         let plain = route(&mut a, dst);
         let cases = [(64, 0), (1, 0x6a), (255, 0xff), (0, 2), (64, 0x6a), (63, 0)];
@@ -128,16 +120,16 @@ fn hop_limit_and_traffic_class_are_those_of_the_route_and_only_of_its_packets() 
 
 #[test]
 fn the_identification_is_the_place_in_the_batch_and_zero_with_ipv6() {
-    let mut a = bind("127.0.0.1", true);
+    let mut a = bind_with("127.0.0.1", true);
     let to = route(&mut a, "127.0.0.1:9".parse().expect("address"));
     let ids = [100, 100, 40, 40, 100].map(|size| put(&mut a, &to, &vec![0; size]));
     assert_eq!(ids, [0, 1, 2, 0, 0]);
     a.tx_break();
     assert_eq!(put(&mut a, &to, &[0; 100]), 0);
-    let mut a = bind("::1", true);
+    let mut a = bind_with("::1", true);
     let to = route(&mut a, "[::1]:9".parse().expect("address"));
     assert_eq!([100, 100].map(|size| put(&mut a, &to, &vec![0; size])), [0, 0]);
-    let mut a = bind("127.0.0.1", false);
+    let mut a = bind_with("127.0.0.1", false);
     let to = route(&mut a, "127.0.0.1:9".parse().expect("address"));
     assert_eq!([100, 100].map(|size| put(&mut a, &to, &vec![0; size])), [0, 0]);
 }
@@ -158,7 +150,7 @@ fn what_a_configuration_asks_too_much_or_too_little_of_is_brought_into_its_limit
 #[test]
 fn a_burst_has_as_many_packets_as_the_capabilities_say() {
     for offload in [false, true] {
-        let mut a = bind("127.0.0.1", offload);
+        let mut a = bind_with("127.0.0.1", offload);
         let sink = plain("127.0.0.1");
         let to = route(&mut a, sink.local_addr().expect("bound"));
         let mut count = 0;
@@ -174,7 +166,7 @@ fn a_burst_has_as_many_packets_as_the_capabilities_say() {
 
 #[test]
 fn an_empty_datagram_is_refused_and_counted_as_too_short() {
-    let (a, mut b) = (plain("127.0.0.1"), bind("127.0.0.1", true));
+    let (a, mut b) = (plain("127.0.0.1"), bind_with("127.0.0.1", true));
     a.send_to(&[], b.local()).expect("sent");
     a.send_to(b"x", b.local()).expect("sent");
     assert_eq!(take(&mut b, 1)[0].1, b"x");
@@ -184,7 +176,7 @@ fn an_empty_datagram_is_refused_and_counted_as_too_short() {
 
 #[test]
 fn a_receiver_that_left_something_over_does_not_sleep() {
-    let (a, mut b) = (plain("127.0.0.1"), bind("127.0.0.1", true));
+    let (a, mut b) = (plain("127.0.0.1"), bind_with("127.0.0.1", true));
     assert!(!b.arm());
     for n in 0..20 {
         a.send_to(&[n], b.local()).expect("sent");
@@ -203,7 +195,7 @@ fn a_receiver_that_left_something_over_does_not_sleep() {
 
 #[test]
 fn a28_a_closed_port_at_the_other_end_costs_no_packet() {
-    let mut a = bind("127.0.0.1", true);
+    let mut a = bind_with("127.0.0.1", true);
     let closed = plain("127.0.0.1").local_addr().expect("bound");
     let open = plain("127.0.0.1");
     let (nowhere, there) =

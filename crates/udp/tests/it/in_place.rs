@@ -11,6 +11,7 @@ use uroce_testkit::icmp::too_big;
 use uroce_testkit::namespace::{Namespace, Wire};
 use uroce_udp::{UdpConfig, UdpDatapath};
 
+use crate::ends::{bind, route};
 use crate::sniffer::{sniff, sniffer};
 
 /// Bytes of a packet with a payload of 1 KiB.
@@ -21,16 +22,6 @@ const BATCH: u16 = 40;
 
 /// Batches before all of a route leaves in place.
 const BATCHES_BEFORE: u16 = 32;
-
-fn bind(address: &str) -> UdpDatapath {
-    let local = SocketAddr::new(address.parse().expect("address"), 0);
-    UdpDatapath::bind(&UdpConfig::new(local)).expect("bind")
-}
-
-fn route(from: &mut UdpDatapath, dst: SocketAddr) -> Route {
-    let src = SocketAddr::new(from.local().ip(), from.source_port(0xC777));
-    Route { src, dst, hop_limit: 64, traffic_class: 0 }
-}
 
 /// The bytes of a packet: its number, the identification that it was sealed for, and a pattern.
 fn fill(packet: &mut [u8], number: u16) {

@@ -3,6 +3,7 @@
 mod bind_errors;
 mod conformance;
 mod datagrams;
+mod ends;
 mod in_place;
 mod slots;
 mod sniffer;

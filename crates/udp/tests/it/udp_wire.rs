@@ -10,22 +10,8 @@ use uroce_testkit::icmp::too_big;
 use uroce_testkit::namespace::{Namespace, Wire};
 use uroce_udp::{UdpConfig, UdpDatapath};
 
+use crate::ends::{bind, bind_with, route};
 use crate::sniffer::{sniff, sniffer};
-
-fn bind(address: &str) -> UdpDatapath {
-    let local = SocketAddr::new(address.parse().expect("address"), 0);
-    UdpDatapath::bind(&UdpConfig::new(local)).expect("bind")
-}
-
-fn bind_plain(address: &str) -> UdpDatapath {
-    let local = SocketAddr::new(address.parse().expect("address"), 0);
-    UdpDatapath::bind(&UdpConfig { offload: false, ..UdpConfig::new(local) }).expect("bind")
-}
-
-fn route(from: &mut UdpDatapath, dst: SocketAddr) -> Route {
-    let src = SocketAddr::new(from.local().ip(), from.source_port(0xC777));
-    Route { src, dst, hop_limit: 64, traffic_class: 0 }
-}
 
 fn put(path: &mut UdpDatapath, route: &Route, payload: &[u8]) {
     path.tx_space().expect("room")[..payload.len()].copy_from_slice(payload);
@@ -42,7 +28,7 @@ fn e4_e6_e11_without_offload_ipv4_packets_have_identification_0_and_no_udp_check
 
 fn check_ipv4_packets_without_offload() {
     let sniffer = sniffer();
-    let (mut a, b) = (bind_plain("127.0.0.1"), bind_plain("127.0.0.2"));
+    let (mut a, b) = (bind_with("127.0.0.1", false), bind_with("127.0.0.2", false));
     let plain = route(&mut a, b.local());
     let marked = Route { hop_limit: 7, traffic_class: 0x2a, ..plain };
     for _ in 0..10 {
@@ -74,7 +60,7 @@ fn e6_without_offload_ipv6_packets_have_no_udp_checksum() {
 
 fn check_ipv6_packets_without_offload() {
     let sniffer = sniffer();
-    let (mut a, b) = (bind_plain("::1"), bind_plain("::1"));
+    let (mut a, b) = (bind_with("::1", false), bind_with("::1", false));
     let route = Route { hop_limit: 9, traffic_class: 0x2a, ..route(&mut a, b.local()) };
     put(&mut a, &route, &[1; 1084]);
     a.flush().expect("flush");
