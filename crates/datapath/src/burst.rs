@@ -118,22 +118,18 @@ struct Area {
 
 impl Area {
     fn new(room: usize, ring: usize, pages: usize) -> Self {
-        Self { buffer: map(room + ring), first: 0, end: 0, room, pages }
+        let buffer = MmapMut::map_anon(room + ring).expect("memory for the packets of a burst");
+        Self { buffer, first: 0, end: 0, room, pages }
     }
 
     /// Most bytes of a batch that begins behind the last packet.
-    fn batch_bytes(&self) -> usize {
+    fn most_batch_bytes(&self) -> usize {
         self.pages.saturating_mul(PAGE).saturating_sub(self.end % PAGE)
     }
 
     fn bytes(&self) -> usize {
         self.end - self.first
     }
-}
-
-/// New memory, which begins with a page.
-fn map(bytes: usize) -> MmapMut {
-    MmapMut::map_anon(bytes).expect("memory for the packets of a burst")
 }
 
 /// Packets behind each other, in the order in which they were committed.
@@ -221,8 +217,7 @@ impl Burst {
     /// Bytes of the packets in the ring.
     #[must_use]
     pub fn ring_bytes(&self) -> usize {
-        let ring = if self.in_ring { Some(&self.area) } else { self.other.as_ref() };
-        ring.map_or(0, Area::bytes)
+        if self.in_ring { self.area.bytes() } else { self.other.as_ref().map_or(0, Area::bytes) }
     }
 
     fn ring_mut(&mut self) -> Option<&mut Area> {
@@ -293,7 +288,7 @@ impl Burst {
                 batch.packets - 1
             }
             _ => {
-                let most = limit.bytes.min(self.area.batch_bytes());
+                let most = limit.bytes.min(self.area.most_batch_bytes());
                 let (size, start) = (len, self.area.end);
                 let batch =
                     GsoBatch { route: *route, size, packets: 1, start, bytes: len, most, in_ring };
