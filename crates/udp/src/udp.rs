@@ -70,7 +70,7 @@ impl UdpConfig {
 /// RoCEv2 over ordinary UDP sockets.
 ///
 /// One socket receives on the RoCE port; one socket for each source port sends, and one more for each of a few routes with
-/// bulk data. A sent IPv4 packet carries as identification its place in its GSO batch, 0 if it is alone, and on such a route the
+/// bulk data. A sent IPv4 packet carries as identification its place in its GSO batch, 0 if it is alone, and on such a route
 /// that plus the number that the kernel gives the batch; of received ones the identification is hidden.
 #[derive(Debug)]
 pub struct UdpDatapath {

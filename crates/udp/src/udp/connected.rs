@@ -90,17 +90,20 @@ impl ConnectedSockets {
     /// packet of the batch.
     #[inline]
     pub(super) fn begin_batch(&mut self, route: &Route) -> Option<(usize, u16)> {
-        if self.list.is_empty() {
-            return None;
-        }
-        let open = |known: &ConnectedSocket| known.state == State::Open && known.route == *route;
-        let index = self.list.iter().position(open)?;
+        let index = self.open_for(route)?;
         self.tick();
         let connected = &mut self.list[index];
         connected.used = self.begun;
         let id = connected.next_id;
         connected.next_id = id.wrapping_add(1);
         Some((index, id))
+    }
+
+    /// The index of the socket of the route on which batches may begin.
+    #[inline]
+    fn open_for(&self, route: &Route) -> Option<usize> {
+        let is_open = |known: &ConnectedSocket| known.state == State::Open && known.route == *route;
+        self.list.iter().position(is_open)
     }
 
     /// Counts a batch. Behind many one failure is forgotten, and candidates that come seldom make room.
@@ -115,8 +118,7 @@ impl ConnectedSockets {
 
     /// No further batch of the route begins on its connected socket, for those to its peer are lost.
     pub(super) fn distrust(&mut self, route: &Route) {
-        let open = |known: &ConnectedSocket| known.state == State::Open && known.route == *route;
-        if let Some(index) = self.list.iter().position(open) {
+        if let Some(index) = self.open_for(route) {
             self.leave(index);
             self.count_failure();
         }

@@ -11,7 +11,7 @@ use uroce_datapath::{Burst, DatapathStats, Flush, GsoBatch, Recipient, Route};
 use uroce_host::address::{self, NAME, Name};
 use uroce_host::interface::scoped;
 
-use self::refusal::{Problem, Verdict, is_of_icmp, is_of_offload};
+use self::refusal::{Problem, Verdict, is_of_offload};
 use super::connected::{ConnectedSockets, MIN_BYTES};
 use super::source_ports::SourcePorts;
 use crate::sys::udp::{
@@ -64,11 +64,21 @@ impl Encoded {
     }
 }
 
+/// Whether the kernel copies a batch.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+enum Copying {
+    /// It does.
+    Copied,
+    /// It need not: all packets of the batch may be sent in place.
+    MayBeInPlace,
+    /// The batch was sent in place.
+    InPlace,
+}
+
 /// How a batch leaves.
-#[derive(Debug, Clone, Copy, Default)]
+#[derive(Debug, Clone, Copy)]
 struct Passage {
-    /// All its packets may be sent in place; once it was offered to the kernel: it was sent so.
-    in_place: bool,
+    copying: Copying,
     /// Index of the connected socket that it was numbered for.
     connected: Option<usize>,
 }
@@ -141,8 +151,9 @@ impl Sender {
     pub(super) fn commit_only_to(&mut self, recipient: Option<Recipient>) {
         if recipient.is_some() && recipient != self.ring_recipient {
             // The one before may still read what was sent to it, out of this memory.
-            let is_ours = self.ring_recipient.is_none() || self.burst.renew_ring();
-            self.ring_recipient = if is_ours { recipient } else { self.ring_recipient };
+            if self.ring_recipient.is_none() || self.burst.renew_ring() {
+                self.ring_recipient = recipient;
+            }
         }
         let in_ring = recipient.is_some() && recipient == self.ring_recipient;
         // Behind what has left in place nothing else may move the ring on: that part of the burst waits for the kernel.
@@ -176,9 +187,10 @@ impl Sender {
         if place == 0 {
             let (connected, first_id) = self.connected.begin_batch(route).unzip();
             self.first_id = first_id.unwrap_or(0);
-            self.passages.push(Passage { in_place, connected });
+            let copying = if in_place { Copying::MayBeInPlace } else { Copying::Copied };
+            self.passages.push(Passage { copying, connected });
         } else if !in_place && let Some(passage) = self.passages.last_mut() {
-            passage.in_place = false;
+            passage.copying = Copying::Copied;
         }
         let id = self.first_id.wrapping_add(place as u16);
         seal(if route.dst.is_ipv4() { id } else { 0 }, packet);
@@ -258,10 +270,8 @@ impl Sender {
         flush: &mut Flush,
         stats: &mut DatapathStats,
     ) -> io::Result<Next> {
-        if let Some(index) = self.passages[self.at].connected {
-            return Ok(self.refused_connected(index, errno, second_try, flush, stats));
-        }
-        match Verdict::of(errno) {
+        let connected = self.passages[self.at].connected;
+        match self.verdict(errno) {
             Verdict::Wait => {
                 flush.blocked = true;
                 stats.blocked += 1;
@@ -269,47 +279,37 @@ impl Sender {
             Verdict::Again => return Ok(Next::SameTry),
             Verdict::Soft if !second_try => {
                 stats.soft_errors += 1;
+                if let Some(index) = connected
+                    && Verdict::of(errno) != Verdict::Soft
+                {
+                    // Or it was this batch, counted and refused, and passes now.
+                    self.connected.leave(index);
+                }
                 return Ok(Next::SecondTry);
             }
-            Verdict::Soft | Verdict::Drop if self.is_several() && is_of_offload(errno) => {
+            Verdict::Soft | Verdict::Drop
+                if connected.is_none() && self.is_several() && is_of_offload(errno) =>
+            {
                 return Ok(Next::HeadAlone);
             }
-            Verdict::Soft | Verdict::Drop => flush.dropped += self.give_up(errno, stats),
+            Verdict::Soft | Verdict::Drop => {
+                if let Some(index) = connected {
+                    self.connected.fail(index, errno);
+                }
+                flush.dropped += self.give_up(errno, stats);
+            }
             Verdict::Broken => return Err(errno.into()),
         }
         Ok(Next::Batch)
     }
 
-    /// Handles the refusal of the first batch by its connected socket, which may have counted its packets.
-    fn refused_connected(
-        &mut self,
-        index: usize,
-        errno: Errno,
-        second_try: bool,
-        flush: &mut Flush,
-        stats: &mut DatapathStats,
-    ) -> Next {
-        let has_failed = self.connected.has_failed(index);
-        match Verdict::of(errno) {
-            Verdict::Again => return Next::SameTry,
-            Verdict::Wait if errno == Errno::AGAIN => {
-                flush.blocked = true;
-                stats.blocked += 1;
-            }
-            Verdict::Soft | Verdict::Drop if !second_try && !has_failed && is_of_icmp(errno) => {
-                stats.soft_errors += 1;
-                if Verdict::of(errno) == Verdict::Drop {
-                    // Or it was this batch, counted and refused, and passes now.
-                    self.connected.leave(index);
-                }
-                return Next::SecondTry;
-            }
-            _ => {
-                self.connected.fail(index, errno);
-                flush.dropped += self.give_up(errno, stats);
-            }
+    /// What to do after the first batch was refused by the socket that it is for.
+    fn verdict(&self, errno: Errno) -> Verdict {
+        match self.passages[self.at].connected {
+            None => Verdict::of(errno),
+            Some(index) if self.connected.has_failed(index) => Verdict::Drop,
+            Some(_) => Verdict::of_connected(errno),
         }
-        Next::Batch
     }
 
     fn is_several(&self) -> bool {
@@ -383,12 +383,12 @@ impl Sender {
         let batch = &self.burst.batches()[self.at];
         let payload = self.burst.batch_bytes(batch);
         let passage = &mut self.passages[self.at];
-        let wanted = passage.in_place && can_leave_in_place(batch);
+        let wanted = passage.copying == Copying::MayBeInPlace && can_leave_in_place(batch);
         let encoded = &self.encoded[self.at];
         let control = &encoded.control[..encoded.segmented_len];
-        let sent_in_place = self.connected.send(index, batch, wanted, (control, payload))?;
-        passage.in_place = sent_in_place;
-        self.is_referenced |= sent_in_place;
+        let in_place = self.connected.send(index, batch, wanted, (control, payload))?;
+        passage.copying = if in_place { Copying::InPlace } else { Copying::Copied };
+        self.is_referenced |= in_place;
         Ok(())
     }
 
@@ -398,13 +398,18 @@ impl Sender {
             return;
         }
         let batches = self.burst.batches().iter().zip(&self.passages);
-        let in_place = batches.filter(|(batch, passage)| {
-            passage.in_place && passage.connected.is_some() && can_leave_in_place(batch)
+        let in_place = batches.filter(|(batch, passage)| match passage.copying {
+            Copying::Copied => false,
+            Copying::MayBeInPlace => passage.connected.is_some() && can_leave_in_place(batch),
+            Copying::InPlace => true,
         });
         let bytes: usize = in_place.map(|(batch, _)| batch.bytes()).sum();
         if 4 * bytes < 3 * self.burst.ring_bytes() {
-            let waiting = self.passages.iter_mut().skip(self.at);
-            waiting.for_each(|passage| passage.in_place &= passage.connected.is_none());
+            let waits = |passage: &&mut Passage| {
+                passage.connected.is_some() && passage.copying == Copying::MayBeInPlace
+            };
+            let waiting = self.passages.iter_mut().filter(waits);
+            waiting.for_each(|passage| passage.copying = Copying::Copied);
         }
     }
 
@@ -415,14 +420,16 @@ impl Sender {
         for (batch, passage) in batches.skip(self.at).take(count) {
             packets += batch.packets;
             stats.tx_bytes += batch.bytes() as u64;
-            match passage {
-                Passage { in_place: false, .. } => {}
-                Passage { connected: Some(_), .. } => {
+            match passage.copying {
+                Copying::InPlace => {
                     stats.tx_in_place += batch.packets as u64;
                     // vmsplice and splice.
                     stats.syscalls += 1;
                 }
-                _ if batch.bytes() >= MIN_BYTES => self.connected.note_candidate(&batch.route),
+                // On a connected socket it would have been one of the others by now.
+                Copying::MayBeInPlace if batch.bytes() >= MIN_BYTES => {
+                    self.connected.note_candidate(&batch.route);
+                }
                 _ => {}
             }
         }

@@ -92,8 +92,7 @@ impl SourcePorts {
 
     /// A second socket with a source port that is in use here.
     pub(super) fn open_beside(&self, port: u16) -> io::Result<Socket> {
-        let first = self.list.iter().find(|known| known.port == port);
-        let first = &first.ok_or(Errno::ADDRNOTAVAIL)?.socket;
+        let first = self.with_port(port).ok_or(Errno::ADDRNOTAVAIL)?;
         let second = self.unbound()?;
         let mut local = self.local;
         local.set_port(port);
@@ -112,7 +111,11 @@ impl SourcePorts {
 
     /// The socket with that source port.
     pub(crate) fn socket(&self, port: u16) -> Option<BorrowedFd<'_>> {
-        self.list.iter().find(|known| known.port == port).map(|known| known.socket.as_fd())
+        self.with_port(port).map(AsFd::as_fd)
+    }
+
+    fn with_port(&self, port: u16) -> Option<&Socket> {
+        self.list.iter().find(|known| known.port == port).map(|known| &known.socket)
     }
 }
 

@@ -55,21 +55,6 @@ pub(super) fn is_of_offload(errno: Errno) -> bool {
     )
 }
 
-/// Whether an ICMP message about an earlier packet may have left the error on a connected socket: the kernel tells it before it
-/// looks at what is to be sent. Anybody can forge such a message.
-pub(super) fn is_of_icmp(errno: Errno) -> bool {
-    Verdict::of(errno) == Verdict::Soft
-        || matches!(
-            errno,
-            Errno::MSGSIZE
-                | Errno::NETUNREACH
-                | Errno::HOSTUNREACH
-                | Errno::NONET
-                | Errno::OPNOTSUPP
-                | Errno::ACCESS
-        )
-}
-
 /// What to do after the kernel refused the first of some packets.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub(super) enum Verdict {
@@ -92,6 +77,25 @@ impl Verdict {
             Errno::INTR => Self::Again,
             Errno::CONNREFUSED | Errno::NOPROTOOPT | Errno::HOSTDOWN | Errno::PROTO => Self::Soft,
             Errno::BADF | Errno::NOTSOCK | Errno::FAULT => Self::Broken,
+            _ => Self::Drop,
+        }
+    }
+
+    /// The same of a connected socket. There an ICMP message, which anybody can forge, may leave further errors; the kernel
+    /// tells them before it looks at what is to be sent. It counts what is to be sent before it refuses that, but for EAGAIN.
+    pub(super) fn of_connected(errno: Errno) -> Self {
+        match (Self::of(errno), errno) {
+            (verdict @ (Self::Again | Self::Soft), _) => verdict,
+            (_, Errno::AGAIN) => Self::Wait,
+            (
+                _,
+                Errno::MSGSIZE
+                | Errno::NETUNREACH
+                | Errno::HOSTUNREACH
+                | Errno::NONET
+                | Errno::OPNOTSUPP
+                | Errno::ACCESS,
+            ) => Self::Soft,
             _ => Self::Drop,
         }
     }
