@@ -398,7 +398,7 @@ fn r151_r93_a_read_with_a_hole_fails_once_when_its_buffer_goes_and_leaves_nothin
     pair.nodes[1].enter_state(QpState::Reset).unwrap();
     let region = pair.nodes[0].region.clone();
     let node = &mut pair.nodes[0];
-    node.mr = node.mem.reg_mr(node.pd, region.clone(), region.addr(), all_access()).unwrap();
+    node.mr = node.mem.reg_mr(node.pd, region, node.mr_va, all_access()).unwrap();
     pair.connect();
     read(&mut pair, 2, 60 * 256);
     pair.run();

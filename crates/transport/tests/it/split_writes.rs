@@ -170,6 +170,19 @@ fn r19_parts_that_are_lost_come_again_as_they_were() {
     }
 }
 
+/// What the comparison of two pairs rests on, wherever their memory lies.
+#[test]
+fn two_pairs_with_the_same_requests_send_the_same_bytes() {
+    let mut pairs = [splitting(Setup::default()), splitting(Setup::default())];
+    let [first, second] = pairs.each_mut().map(|pair| {
+        write(pair, 1, 3 * MTU, 1, SendFlags::SIGNALED);
+        pair.run();
+        pair.trace.iter().map(|seen| seen.bytes.clone()).collect::<Vec<_>>()
+    });
+    assert_eq!(first.len(), 4, "three parts and their ACK");
+    assert!(first == second);
+}
+
 #[test]
 fn r28_r31_a_part_outside_the_region_fails_the_whole_write_and_touches_nothing_there() {
     for entries in [1, 2] {

@@ -14,6 +14,9 @@ use uroce_wire::{
 };
 
 pub const MR_LEN: usize = 1 << 20;
+
+/// Where each node's region starts for its keys: given, so that two pairs with the same requests send the same bytes.
+const MR_VAS: [u64; 2] = [0x5500_0000_0000, 0x6600_0000_0000];
 pub const IPS: [[u8; 4]; 2] = [[10, 0, 0, 1], [10, 0, 0, 2]];
 pub const QPNS: [u32; 2] = [0x11, 0x22];
 pub const MS: u64 = 1_000_000;
@@ -37,6 +40,8 @@ pub struct Node {
     pub recv_cq: CqId,
     pub pd: PdId,
     pub region: Region,
+    /// Where the region starts for its keys.
+    pub mr_va: u64,
     pub mr: Mr,
     pub ip: IpAddr,
     /// The XRC SRQ of a target.
@@ -265,7 +270,7 @@ impl Node {
         let mut mem = MemTable::new([index as u8 + 1; 32], MemLimits::default());
         let pd = mem.alloc_pd().unwrap();
         let region = Region::alloc(MR_LEN).unwrap();
-        let mr = mem.reg_mr(pd, region.clone(), region.addr(), setup.mr_access).unwrap();
+        let mr = mem.reg_mr(pd, region.clone(), MR_VAS[index], setup.mr_access).unwrap();
         let mut cqs = CqTable::new();
         let send_cq = cqs.insert(CompletionQueue::new(setup.cqe));
         let recv_cq = cqs.insert(CompletionQueue::new(setup.cqe));
@@ -309,6 +314,7 @@ impl Node {
             recv_cq,
             pd,
             region,
+            mr_va: MR_VAS[index],
             mr,
             ip: IpAddr::from(IPS[index]),
             xrc_srq,
@@ -318,12 +324,12 @@ impl Node {
 
     /// A piece of this node's region.
     pub fn sge(&self, offset: usize, length: u32) -> Sge {
-        Sge { addr: self.region.addr() + offset as u64, length, lkey: self.mr.lkey }
+        Sge { addr: self.va(offset), length, lkey: self.mr.lkey }
     }
 
     /// An address in this node's region, for the peer.
     pub fn va(&self, offset: usize) -> u64 {
-        self.region.addr() + offset as u64
+        self.mr_va + offset as u64
     }
 
     pub fn rkey(&self) -> Rkey {

@@ -319,7 +319,7 @@ impl Plan {
 }
 
 fn va_offset(pair: &Pair, node: usize, va: u64) -> usize {
-    (va - pair.nodes[node].region.addr()) as usize
+    (va - pair.nodes[node].va(0)) as usize
 }
 
 /// `length` as a sum of one to `max` parts, some of them zero.

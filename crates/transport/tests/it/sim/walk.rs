@@ -303,7 +303,7 @@ impl Walk {
         let mut left = awaited.length;
         for sge in awaited.sges.iter().filter(|_| !awaited.write) {
             let take = left.min(sge.length as usize);
-            let at = (sge.addr - node.region.addr()) as usize;
+            let at = (sge.addr - node.va(0)) as usize;
             let same = node.bytes(at, take) == self.shadows[index][at..at + take];
             assert!(same, "bytes of receive {}", awaited.wr_id);
             left -= take;
