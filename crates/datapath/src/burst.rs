@@ -13,6 +13,11 @@ pub const PACKET_ROOM: usize = 4096 + 128;
 /// Bytes of a page of memory, as the kernel takes them out of a ring ([`Burst::with_ring`]).
 pub const PAGE: usize = 4096;
 
+/// Bytes of its page in front of the first packet: one cache line. Regions mostly begin with a page, and a processor cannot tell
+/// at once whether it loads what it has just stored at the same place of another page: with bursts that began with a page, too,
+/// copies from and to regions took half as long again (WRITEs of 64 KiB in one process made 16 GiB/s instead of 23).
+const IN_PAGE: usize = 64;
+
 /// Consecutive packets with one route and one size; only the last may be shorter.
 ///
 /// A GSO batch can pass through the kernel as one send (UDP segmentation offload).
@@ -118,8 +123,10 @@ struct Area {
 
 impl Area {
     fn new(room: usize, ring: usize, pages: usize) -> Self {
-        let buffer = MmapMut::map_anon(room + ring).expect("memory for the packets of a burst");
-        Self { buffer, first: 0, end: 0, room, pages }
+        let first = IN_PAGE;
+        let buffer =
+            MmapMut::map_anon(first + room + ring).expect("memory for the packets of a burst");
+        Self { buffer, first, end: first, room, pages }
     }
 
     /// Most bytes of a batch that begins behind the last packet.
@@ -210,7 +217,7 @@ impl Burst {
     pub fn renew_ring(&mut self) -> bool {
         let Some(ring) = self.ring_mut().filter(|ring| ring.bytes() == 0) else { return false };
         let Ok(buffer) = MmapMut::map_anon(ring.buffer.len()) else { return false };
-        *ring = Area { buffer, first: 0, end: 0, ..*ring };
+        *ring = Area { buffer, first: IN_PAGE, end: IN_PAGE, ..*ring };
         true
     }
 
@@ -233,13 +240,13 @@ impl Burst {
         self.packets = 0;
     }
 
-    /// Forgets all packets, and leaves the bytes of those in the ring as they are: the next ones stand there behind them, from
-    /// the next page on, or at the beginning.
+    /// Forgets all packets, and leaves the bytes of those in the ring as they are: the next ones stand there behind them, in
+    /// pages of their own, or at the beginning.
     pub fn clear_behind(&mut self) {
-        if let Some(ring) = self.ring_mut() {
-            ring.first = ring.end.next_multiple_of(PAGE);
+        if let Some(ring) = self.ring_mut().filter(|ring| ring.bytes() > 0) {
+            ring.first = ring.end.next_multiple_of(PAGE) + IN_PAGE;
             if ring.first + ring.room > ring.buffer.len() {
-                ring.first = 0;
+                ring.first = IN_PAGE;
             }
         }
         self.clear();

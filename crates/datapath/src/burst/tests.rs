@@ -54,7 +54,7 @@ fn a_train_in_the_ring_stops_at_the_last_of_its_pages() {
     let mut burst = Burst::new(16, GsoLimit::NONE).with_ring(PAGE, 2);
     burst.use_ring(true);
     (0..9).for_each(|_| _ = put(&mut burst, 2, 1500, 0));
-    // 8192 bytes from 0 on, from 7500 (two pages end at 12288), and from 10500 on.
+    // 8192 bytes from 64 in the first page on, from 7564 (two pages end at 12288), and from 12064 on.
     assert_eq!(shape(&burst), [(5, 7500), (3, 4500), (1, 1500)]);
     burst.clear();
     burst.use_ring(false);
@@ -95,7 +95,7 @@ fn what_was_cleared_behind_stays_until_the_ring_has_gone_round() {
         }
         assert!(burst.fits(1, 1000) && !burst.fits(1, ROOM));
         let first = burst.area.first;
-        assert!(first.is_multiple_of(PAGE) && first <= RING);
+        assert!(first % PAGE == IN_PAGE && first <= RING + IN_PAGE);
         if n % 5 == 0 {
             burst.clear();
         } else {
@@ -122,10 +122,12 @@ fn a_renewed_ring_is_other_memory() {
     burst.use_ring(false);
     assert!(!burst.renew_ring(), "a packet is in it");
     burst.clear_behind();
+    burst.clear_behind();
+    assert_eq!(burst.ring_mut().unwrap().first, PAGE + IN_PAGE, "once for what stood there");
     assert!(burst.renew_ring());
     burst.use_ring(true);
     assert!(burst.area.buffer.iter().all(|byte| *byte == 0));
-    assert_eq!(burst.area.first, 0);
+    assert_eq!(burst.area.first, IN_PAGE);
 }
 
 #[test]
@@ -140,10 +142,13 @@ fn space_ends_with_the_last_packet_of_the_batch() {
 }
 
 #[test]
-fn the_buffer_starts_with_a_page() {
-    let mut burst = Burst::new(1, GsoLimit::NONE);
-    let start = burst.space().expect("room").as_ptr();
-    assert_eq!(start.align_offset(PAGE), 0);
+fn packets_begin_a_cache_line_behind_the_beginning_of_a_page() {
+    let mut burst = Burst::new(1, GsoLimit::NONE).with_ring(PAGE, 2);
+    for in_ring in [false, true] {
+        burst.use_ring(in_ring);
+        let start = burst.space().expect("room").as_ptr();
+        assert_eq!(start.align_offset(PAGE), PAGE - IN_PAGE, "in the ring: {in_ring}");
+    }
 }
 
 proptest! {
