@@ -6,6 +6,7 @@ mod bandwidth;
 mod bare;
 mod baseline;
 mod best;
+mod changes;
 mod charts;
 mod connections;
 mod counted;
@@ -181,6 +182,7 @@ fn run(arguments: &BenchArgs) -> Result<()> {
         results::forget_best()?;
     }
     let names = arguments.names();
+    let saved = results::saved()?;
     let mut record = Record::new();
     if names.iter().any(|name| *name != Group::Instructions) {
         let mut setup = Setup {
@@ -191,7 +193,7 @@ fn run(arguments: &BenchArgs) -> Result<()> {
             quick: arguments.quick,
             rounds: arguments.rounds.unwrap_or(if arguments.quick { 2 } else { 5 }),
             datapaths: Vec::new(),
-            best: results::best()?,
+            best: saved.best.clone(),
         };
         for name in &names {
             setup.datapaths = arguments.datapaths(*name);
@@ -203,9 +205,9 @@ fn run(arguments: &BenchArgs) -> Result<()> {
             }
             record.series.extend(series);
         }
-        record.best = results::best()?;
+        record.best = results::saved()?.best;
         record.learn();
-        print!("{}", table::text(&record));
+        print!("{}{}", table::text(&record), changes::text(&saved, &record));
     }
     if names.contains(&Group::Instructions) {
         instructions::run(arguments.save)?;

@@ -59,13 +59,13 @@ all, and nothing is compared. *bare*: the same system calls with ICRC and two co
 [README.md](../README.md) says how it is measured, and how busy the machine was.
 ";
 
-/// What the baselines have shown before on this machine; nothing when the record is of another one.
+/// What was saved before of this machine; nothing when the record is of another one.
 ///
 /// # Errors
 /// The record is none.
-pub fn best() -> Result<Best> {
+pub fn saved() -> Result<Record> {
     let record = Record::read(&folder().join("results.json"))?;
-    Ok(if record.machine.is_same(&Machine::here()) { record.best } else { Best::default() })
+    Ok(if record.machine.is_same(&Machine::here()) { record } else { Record::new() })
 }
 
 /// Forgets what the baselines have shown: they are learned anew from the runs that are saved next.
