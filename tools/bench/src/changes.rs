@@ -24,14 +24,15 @@ pub fn text(saved: &Record, now: &Record) -> String {
         .series
         .iter()
         .filter_map(|series| Some((before.find(&series.group, &series.name)?, series)));
-    let mut changes: Vec<Change<'_>> = both.flat_map(|(old, new)| changes(old, new)).collect();
+    let mut changes: Vec<FigureChange<'_>> =
+        both.flat_map(|(old, new)| changes(old, new)).collect();
     changes.sort_by_key(|change| !change.worse);
     let mut text = format!(
         "{} of the figures that count changed since commit {}: ranges apart, medians by 5 % and more\n",
         changes.len(),
         saved.machine.commit
     );
-    for Change { series, place, before, now, worse } in changes {
+    for FigureChange { series, place, before, now, worse } in changes {
         // Writing to a string cannot fail.
         let _ = writeln!(
             text,
@@ -49,7 +50,7 @@ pub fn text(saved: &Record, now: &Record) -> String {
 }
 
 /// One series with one placement.
-struct Change<'a> {
+struct FigureChange<'a> {
     series: &'a Series,
     place: Place,
     before: Summary,
@@ -58,14 +59,14 @@ struct Change<'a> {
 }
 
 /// For each placement in which the runs of `old` and `new` are apart.
-fn changes<'a>(old: &Series, new: &'a Series) -> impl Iterator<Item = Change<'a>> {
+fn changes<'a>(old: &Series, new: &'a Series) -> impl Iterator<Item = FigureChange<'a>> {
     let of_place = |place| Some((place, old.summary(place)?, new.summary(place)?));
     let found: Vec<_> = [Place::Close, Place::Far].into_iter().filter_map(of_place).collect();
     found.into_iter().filter(|(_, before, now)| are_apart(before, now)).map(
         |(place, before, now)| {
             let more = now.median > before.median;
             let worse = more == (new.unit.better() == Better::Less);
-            Change { series: new, place, before, now, worse }
+            FigureChange { series: new, place, before, now, worse }
         },
     )
 }
