@@ -123,10 +123,14 @@ struct Area {
 
 impl Area {
     fn new(room: usize, ring: usize, pages: usize) -> Self {
-        let first = IN_PAGE;
-        let buffer =
-            MmapMut::map_anon(first + room + ring).expect("memory for the packets of a burst");
-        Self { buffer, first, end: first, room, pages }
+        let bytes = IN_PAGE + room + ring;
+        let buffer = MmapMut::map_anon(bytes).expect("memory for the packets of a burst");
+        Self::within(buffer, room, pages)
+    }
+
+    /// Without packets, in this memory.
+    fn within(buffer: MmapMut, room: usize, pages: usize) -> Self {
+        Self { buffer, first: IN_PAGE, end: IN_PAGE, room, pages }
     }
 
     /// Most bytes of a batch that begins behind the last packet.
@@ -217,7 +221,7 @@ impl Burst {
     pub fn renew_ring(&mut self) -> bool {
         let Some(ring) = self.ring_mut().filter(|ring| ring.bytes() == 0) else { return false };
         let Ok(buffer) = MmapMut::map_anon(ring.buffer.len()) else { return false };
-        *ring = Area { buffer, first: IN_PAGE, end: IN_PAGE, ..*ring };
+        *ring = Area::within(buffer, ring.room, ring.pages);
         true
     }
 

@@ -60,15 +60,13 @@ struct FigureChange<'a> {
 
 /// For each placement in which the runs of `old` and `new` are apart.
 fn changes<'a>(old: &Series, new: &'a Series) -> impl Iterator<Item = FigureChange<'a>> {
-    let of_place = |place| Some((place, old.summary(place)?, new.summary(place)?));
-    let found: Vec<_> = [Place::Close, Place::Far].into_iter().filter_map(of_place).collect();
-    found.into_iter().filter(|(_, before, now)| are_apart(before, now)).map(
-        |(place, before, now)| {
-            let more = now.median > before.median;
-            let worse = more == (new.unit.better() == Better::Less);
-            FigureChange { series: new, place, before, now, worse }
-        },
-    )
+    [Place::Close, Place::Far].into_iter().filter_map(|place| {
+        let (before, now) = (old.summary(place)?, new.summary(place)?);
+        let more = now.median > before.median;
+        let worse = more == (new.unit.better() == Better::Less);
+        let change = FigureChange { series: new, place, before, now, worse };
+        are_apart(&before, &now).then_some(change)
+    })
 }
 
 fn are_apart(one: &Summary, other: &Summary) -> bool {
@@ -81,23 +79,7 @@ fn are_apart(one: &Summary, other: &Summary) -> bool {
 #[cfg(test)]
 mod tests {
     use super::*;
-    use crate::record::{Reading, Run, Unit};
-
-    fn series(name: &str, unit: Unit, figures: &[f64]) -> Series {
-        let run = |(round, &value)| Run {
-            round,
-            before_ns: 100.0,
-            after_ns: 100.0,
-            reading: Reading::new(value),
-        };
-        Series {
-            group: "g".into(),
-            name: name.into(),
-            unit,
-            baselines: Vec::new(),
-            runs: (0..).zip(figures).map(run).collect(),
-        }
-    }
+    use crate::record::Unit;
 
     fn record(series: Vec<Series>) -> Record {
         let mut record = Record::new();
@@ -108,22 +90,22 @@ mod tests {
     #[test]
     fn what_is_apart_is_told_the_worse_first() {
         let saved = record(vec![
-            series("rises", Unit::Gbps, &[10.0, 11.0, 12.0]),
-            series("falls", Unit::Gbps, &[10.0, 11.0, 12.0]),
-            series("overlaps", Unit::Gbps, &[10.0, 14.0, 15.0]),
-            series("by little", Unit::Gbps, &[100.0, 101.0]),
-            series("once", Unit::Gbps, &[10.0]),
-            series("takes longer", Unit::Us, &[1.0, 1.1]),
-            series("is gone", Unit::Us, &[1.0, 1.1]),
+            Series::of_close("rises", Unit::Gbps, &[10.0, 11.0, 12.0]),
+            Series::of_close("falls", Unit::Gbps, &[10.0, 11.0, 12.0]),
+            Series::of_close("overlaps", Unit::Gbps, &[10.0, 14.0, 15.0]),
+            Series::of_close("by little", Unit::Gbps, &[100.0, 101.0]),
+            Series::of_close("once", Unit::Gbps, &[10.0]),
+            Series::of_close("takes longer", Unit::Us, &[1.0, 1.1]),
+            Series::of_close("is gone", Unit::Us, &[1.0, 1.1]),
         ]);
         let now = record(vec![
-            series("rises", Unit::Gbps, &[13.0, 14.0, 15.0]),
-            series("falls", Unit::Gbps, &[7.0, 8.0, 9.0]),
-            series("overlaps", Unit::Gbps, &[7.0, 8.0, 10.0]),
-            series("by little", Unit::Gbps, &[102.0, 103.0]),
-            series("once", Unit::Gbps, &[20.0, 21.0]),
-            series("takes longer", Unit::Us, &[2.0, 2.1]),
-            series("is new", Unit::Us, &[2.0, 2.1]),
+            Series::of_close("rises", Unit::Gbps, &[13.0, 14.0, 15.0]),
+            Series::of_close("falls", Unit::Gbps, &[7.0, 8.0, 9.0]),
+            Series::of_close("overlaps", Unit::Gbps, &[7.0, 8.0, 10.0]),
+            Series::of_close("by little", Unit::Gbps, &[102.0, 103.0]),
+            Series::of_close("once", Unit::Gbps, &[20.0, 21.0]),
+            Series::of_close("takes longer", Unit::Us, &[2.0, 2.1]),
+            Series::of_close("is new", Unit::Us, &[2.0, 2.1]),
         ]);
         let text = text(&saved, &now);
         let lines: Vec<&str> = text.lines().collect();
@@ -137,7 +119,7 @@ mod tests {
 
     #[test]
     fn without_a_saved_record_nothing_is_compared() {
-        let now = record(vec![series("a", Unit::Gbps, &[1.0, 2.0])]);
+        let now = record(vec![Series::of_close("a", Unit::Gbps, &[1.0, 2.0])]);
         assert_eq!(text(&Record::new(), &now), "");
     }
 }

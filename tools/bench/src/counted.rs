@@ -37,22 +37,11 @@ fn counts(record: &Record, series: &Series, run: &Run, seen: &mut BTreeSet<Strin
 #[cfg(test)]
 mod tests {
     use super::*;
-    use crate::record::{Reading, Unit};
+    use crate::record::Unit;
 
     fn series(name: &str, unit: Unit, baselines: &[&str], figures: &[f64]) -> Series {
-        let run = |(round, &value)| Run {
-            round,
-            before_ns: 100.0,
-            after_ns: 100.0,
-            reading: Reading::new(value),
-        };
-        Series {
-            group: "g".into(),
-            name: name.into(),
-            unit,
-            baselines: baselines.iter().map(|name| (*name).to_owned()).collect(),
-            runs: (0..).zip(figures).map(run).collect(),
-        }
+        let baselines = baselines.iter().map(|name| (*name).to_owned()).collect();
+        Series { baselines, ..Series::of_close(name, unit, figures) }
     }
 
     fn rounds(record: &Record, name: &str) -> Vec<u32> {

@@ -182,9 +182,9 @@ fn run(arguments: &BenchArgs) -> Result<()> {
         results::forget_best()?;
     }
     let names = arguments.names();
-    let saved = results::saved()?;
     let mut record = Record::new();
     if names.iter().any(|name| *name != Group::Instructions) {
+        let saved = results::saved()?;
         let mut setup = Setup {
             program: match &arguments.program {
                 Some(program) => program.clone(),
@@ -205,7 +205,7 @@ fn run(arguments: &BenchArgs) -> Result<()> {
             }
             record.series.extend(series);
         }
-        record.best = results::saved()?.best;
+        record.best.clone_from(&saved.best);
         record.learn();
         print!("{}{}", table::text(&record), changes::text(&saved, &record));
     }

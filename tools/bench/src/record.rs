@@ -270,23 +270,37 @@ impl Record {
 }
 
 #[cfg(test)]
-mod tests {
-    use super::*;
-
-    fn series(name: &str, runs: &[(u32, f64, f64)]) -> Series {
-        let run = |&(round, ns, value): &(u32, f64, f64)| Run {
+impl Series {
+    /// Of group `g` without a baseline; each run is its round, the hand-off around it in nanoseconds, and its figure.
+    pub fn of_runs(
+        name: &str,
+        unit: Unit,
+        runs: impl IntoIterator<Item = (u32, f64, f64)>,
+    ) -> Self {
+        let run = |(round, ns, value)| Run {
             round,
             before_ns: ns,
             after_ns: ns,
             reading: Reading::new(value),
         };
-        Series {
-            group: "g".into(),
-            name: name.into(),
-            unit: Unit::Gbps,
-            baselines: Vec::new(),
-            runs: runs.iter().map(run).collect(),
-        }
+        let (group, name) = ("g".to_owned(), name.to_owned());
+        let runs = runs.into_iter().map(run).collect();
+        Self { group, name, unit, baselines: Vec::new(), runs }
+    }
+
+    /// The same with a figure a round, all *close*.
+    pub fn of_close(name: &str, unit: Unit, figures: &[f64]) -> Self {
+        let runs = (0..).zip(figures).map(|(round, &value)| (round, 100.0, value));
+        Self::of_runs(name, unit, runs)
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    fn series(name: &str, runs: &[(u32, f64, f64)]) -> Series {
+        Series::of_runs(name, Unit::Gbps, runs.iter().copied())
     }
 
     #[test]
