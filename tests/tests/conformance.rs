@@ -1,6 +1,6 @@
-//! `docs/conformance.md` names the tests of each rule, and they exist.
+//! Tests that pages name exist: those of each rule, of each attack and of each defect that was found.
 
-use std::collections::BTreeMap;
+use std::collections::{BTreeMap, BTreeSet};
 use std::path::{Path, PathBuf};
 
 type Tests = BTreeMap<String, Vec<String>>;
@@ -35,24 +35,32 @@ fn rules(name: &str) -> Vec<String> {
     name.split('_').take_while(is_rule).map(str::to_uppercase).collect()
 }
 
-/// `#[test]` functions by rule, as `crate/file::name`.
-fn tests_by_rule() -> Tests {
+/// All `#[test]` functions: the place of the file and the name.
+fn tests() -> Vec<(String, String)> {
     let mut files = vec![];
     sources(&root().join("crates"), &mut files);
     sources(&root().join("tests/tests"), &mut files);
     sources(&root().join("tools"), &mut files);
-    let mut found = Tests::new();
+    let mut found = vec![];
     for file in files {
         let text = std::fs::read_to_string(&file).expect("a source file");
         let place = place_of(&file);
         // Tests inside proptest! have their attribute a line above too.
         for (_, rest) in text.match_indices("#[test]").map(|(at, _)| text.split_at(at)) {
             let Some(name) = rest.split_once("fn ").map(|(_, name)| name) else { continue };
-            let name: String =
-                name.chars().take_while(|c| c.is_alphanumeric() || *c == '_').collect();
-            for rule in rules(&name) {
-                found.entry(rule).or_default().push(format!("{place}::{name}"));
-            }
+            let is_name = |c: &char| c.is_alphanumeric() || *c == '_';
+            found.push((place.clone(), name.chars().take_while(is_name).collect()));
+        }
+    }
+    found
+}
+
+/// The same by rule, as `crate/file::name`.
+fn tests_by_rule() -> Tests {
+    let mut found = Tests::new();
+    for (place, name) in tests() {
+        for rule in rules(&name) {
+            found.entry(rule).or_default().push(format!("{place}::{name}"));
         }
     }
     found.values_mut().for_each(|tests| tests.sort());
@@ -124,6 +132,29 @@ fn every_attack_of_the_safety_page_names_a_test_that_exists() {
         assert_eq!(attack, format!("A{attacks}"), "none is left out");
     }
     assert_eq!(attacks, 37);
+}
+
+/// Rules, commits and tests of docs/trust/defects.md.
+#[test]
+fn every_defect_names_rules_and_tests_that_exist() {
+    let page = std::fs::read_to_string(root().join("docs/trust/defects.md")).expect("the page");
+    let rules = std::fs::read_to_string(root().join("docs/conformance.md")).expect("the rules");
+    let tests: BTreeSet<String> = tests().into_iter().map(|(_, name)| name).collect();
+    let rows: Vec<&str> = page.lines().filter(|line| line.starts_with("| ")).skip(1).collect();
+    for row in &rows {
+        let cells: Vec<_> = row.trim_matches('|').split(" | ").map(str::trim).collect();
+        let [defect, broken, commits, named] = cells[..] else { panic!("four cells: {row}") };
+        for rule in broken.split(", ").filter(|rule| !rule.is_empty()) {
+            assert!(rules.contains(&format!("\n| {rule} |")), "{defect}: no rule {rule}");
+        }
+        let is_commit = |word: &str| word.len() == 8 && word.bytes().all(|b| b.is_ascii_hexdigit());
+        assert!(commits.split(", ").all(is_commit), "{defect}: commits {commits}");
+        let names: Vec<_> = named.split('`').skip(1).step_by(2).collect();
+        assert!(!names.is_empty() || named.starts_with("none: "), "{defect}: no test");
+        let gone: Vec<_> = names.iter().filter(|name| !tests.contains(**name)).collect();
+        assert!(gone.is_empty(), "{defect}: no test {gone:?}");
+    }
+    assert!(rows.len() >= 100, "only {} rows were found", rows.len());
 }
 
 #[test]
