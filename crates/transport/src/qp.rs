@@ -155,6 +155,11 @@ impl QueuePair {
         self.requester.psns().in_flight()
     }
 
+    /// True if a request packet with this PSN was sent and is not acknowledged, also while it is about to be sent again.
+    pub fn is_unacknowledged(&self, psn: Psn) -> bool {
+        self.requester.psns().is_outstanding(psn)
+    }
+
     /// Bytes, in packets of the path MTU, that are on their way and will be acknowledged, or be asked for
     /// again after a time, beyond what a long path holds by itself (ADR 32). What waits for an acknowledgement without a timeout does not count, nor what the
     /// peer has been silent about in spite of all tail probes: that is no longer on its way.

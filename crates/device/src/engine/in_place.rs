@@ -37,10 +37,10 @@ struct Run {
 }
 
 impl Run {
-    /// Whether nobody waits for it any more: it was acknowledged, or its queue pair was reset.
+    /// Whether nobody waits for it any more: it was acknowledged, or its queue pair was reset. What is about to be sent again is
+    /// not: the peer may still have the first copy to read.
     fn is_over(&self, qp: &QueuePair) -> bool {
-        let unacknowledged = i64::from(qp.traffic().window.outstanding);
-        i64::from(qp.next_psn().since(self.last)) > unacknowledged || unacknowledged == 0
+        !qp.is_unacknowledged(self.last)
     }
 }
 
