@@ -1,6 +1,9 @@
 //! Each target on every input of its corpus, and for a while on inputs made from those: no fuzzer is needed.
 
+use std::num::NonZero;
 use std::path::{Path, PathBuf};
+use std::sync::atomic::{AtomicUsize, Ordering};
+use std::thread::{self, available_parallelism};
 use std::time::{Duration, Instant};
 use std::{env, fs, panic};
 
@@ -71,6 +74,18 @@ fn mutated(random: &mut Random, corpus: &[Vec<u8>]) -> Vec<u8> {
     input
 }
 
+/// Runs the target on inputs made from its corpus, and counts them.
+fn run_mutated(target: &Target, seconds: Duration) -> u64 {
+    let corpus = corpus(target);
+    let (mut random, mut count) = (Random(u64::from(std::process::id())), 0);
+    let end = Instant::now() + seconds;
+    while Instant::now() < end {
+        run(target, &mutated(&mut random, &corpus));
+        count += 1;
+    }
+    count
+}
+
 #[test]
 fn every_input_of_the_corpora_holds() {
     for target in &TARGETS {
@@ -83,17 +98,18 @@ fn every_input_of_the_corpora_holds() {
 #[test]
 fn inputs_made_from_the_corpora_hold() {
     let seconds = env::var(SECONDS).ok().and_then(|text| text.parse().ok()).unwrap_or(0.2);
-    let seed = u64::from(std::process::id());
-    for target in &TARGETS {
-        let corpus = corpus(target);
-        let (mut random, mut count) = (Random(seed), 0u64);
-        let end = Instant::now() + Duration::from_secs_f64(seconds);
-        while Instant::now() < end {
-            run(target, &mutated(&mut random, &corpus));
-            count += 1;
+    let seconds = Duration::from_secs_f64(seconds);
+    let processors = available_parallelism().map_or(1, NonZero::get);
+    let waiting = AtomicUsize::new(0);
+    thread::scope(|scope| {
+        for _ in 0..processors {
+            scope.spawn(|| {
+                while let Some(target) = TARGETS.get(waiting.fetch_add(1, Ordering::Relaxed)) {
+                    println!("{}: {} inputs", target.name, run_mutated(target, seconds));
+                }
+            });
         }
-        println!("{}: {count} inputs", target.name);
-    }
+    });
 }
 
 #[test]

@@ -56,6 +56,11 @@ const STEPS: &[Step] = &[
         run: sources::mutations,
     },
     Step {
+        name: "fuzz",
+        about: "each fuzz target holds for 20 s on inputs made from its corpus",
+        run: sources::fuzz,
+    },
+    Step {
         name: "loom",
         about: "models of the lock-free code hold in every order of their threads",
         run: sources::loom,

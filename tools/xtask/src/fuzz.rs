@@ -30,7 +30,7 @@ Options:
 
 Debug assertions are on. Inputs that reach new code are kept in target/fuzz/corpus, where the next run begins with them
 and with those of tests/fuzz/corpus; one that fails is in target/fuzz/failed, and the exit status is 1. What libFuzzer
-prints is in target/fuzz/log. Each target gives a row for the table in docs/trust.md.
+prints is in target/fuzz/log. Each target gives a row for the table in docs/trust/log.md.
 
 Needs cargo-fuzz: `cargo install --locked cargo-fuzz`.
 ";

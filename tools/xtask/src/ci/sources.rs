@@ -12,6 +12,8 @@ use super::step::{Outcome, shown};
 
 /// The seed of property tests; without it each run draws its own, as `cargo test` by itself does.
 const PROPTEST_SEED: &str = "PROPTEST_RNG_SEED";
+/// How long each fuzz target gets.
+const FUZZ_SECONDS: (&str, &str) = ("UROCE_FUZZ_SECONDS", "20");
 /// The compiler's own target, which has no need of a second toolchain.
 const TARGET: &str = "x86_64-unknown-linux-gnu";
 /// What a crate without the standard library may use.
@@ -60,6 +62,15 @@ pub fn test() -> Outcome {
 pub fn mutations() -> Outcome {
     let words = ["test", "-p", "uroce-sim", "--features", "mutation", "--test", "mutations"];
     failed_tests::run("mutations", &mut workspace::cargo_build(&words))
+}
+
+/// The fuzz targets on inputs made from their corpora, each for longer than in the step `test`.
+///
+/// The whole workspace is named, as in `test`: with the same features there is nothing to compile.
+pub fn fuzz() -> Outcome {
+    let words = ["test", "--workspace", "--test", "corpus", "--", "inputs_made", "--nocapture"];
+    let mut command = workspace::cargo_build(&words);
+    failed_tests::run("fuzz", command.env(FUZZ_SECONDS.0, FUZZ_SECONDS.1))
 }
 
 /// Models of the lock-free code.
