@@ -79,6 +79,8 @@ impl ReorderBuffers {
 struct RequestSlot {
     psn: Psn,
     length: usize,
+    /// The request with this PSN was seen, and is not here.
+    dropped: bool,
 }
 
 /// The requests of `limits::SHORT_PATH_WINDOW` PSNs at most.
@@ -109,8 +111,8 @@ pub(crate) struct ReorderBuffer {
     room: usize,
     /// One past the last PSN that was seen.
     end: Psn,
-    /// A packet that was seen and is not here, if there is one: what is missing from there on is not known.
-    dropped: Option<Psn>,
+    /// The first packet that was seen and has no block: what is missing from there on is not known.
+    without_block: Option<Psn>,
     /// The peer was told of the gaps before this PSN.
     told: Psn,
     /// One past the last PSN that had been seen then.
@@ -128,7 +130,7 @@ impl Default for ReorderBuffer {
             count: 1,
             room: 0,
             end: Psn::default(),
-            dropped: None,
+            without_block: None,
             told: Psn::default(),
             seen_when_told: Psn::default(),
             gaps: Vec::with_capacity(GAPS_PER_LIST),
@@ -144,7 +146,7 @@ impl ReorderBuffer {
         debug_assert!(self.count.is_power_of_two(), "the ring is even at the wrap of PSNs");
         debug_assert!(self.blocks.iter().all(Option::is_none), "a buffer that is lent is empty");
         (self.first, self.base, self.end) = (0, expected, expected);
-        (self.dropped, self.told, self.seen_when_told) = (None, expected, expected);
+        (self.without_block, self.told, self.seen_when_told) = (None, expected, expected);
     }
 
     /// Notes that the packet `psn` exists, if it is in reach of the first missing one, `expected`, or of the last one that
@@ -184,7 +186,7 @@ impl ReorderBuffer {
             return false;
         };
         place.copy_from_slice(packet);
-        *slot = RequestSlot { psn, length: packet.len() };
+        *slot = RequestSlot { psn, length: packet.len(), dropped: false };
         true
     }
 
@@ -211,9 +213,23 @@ impl ReorderBuffer {
 
     /// A packet in reach was dropped.
     pub(crate) fn note_dropped(&mut self, psn: Psn) {
-        if self.get(psn).is_none() && self.dropped.is_none_or(|first| psn.since(first) < 0) {
-            self.dropped = Some(psn);
+        if self.get(psn).is_some() {
+            return;
         }
+        let (block, index) = self.place(psn);
+        match &mut self.blocks[block] {
+            Some(block) => block.slots[index] = RequestSlot { psn, length: 0, dropped: true },
+            None if self.without_block.is_none_or(|first| psn.since(first) < 0) => {
+                self.without_block = Some(psn);
+            }
+            None => {}
+        }
+    }
+
+    fn was_dropped(&self, psn: Psn) -> bool {
+        let (block, index) = self.place(psn);
+        let slot = self.blocks[block].as_ref().map(|block| block.slots[index]);
+        slot.is_some_and(|slot| slot.dropped && slot.psn == psn)
     }
 
     /// True if the peer was told that `psn` is missing, and has sent it again if it still has to come.
@@ -234,11 +250,15 @@ impl ReorderBuffer {
     }
 
     /// What is missing from `expected` on, as far as one list tells, and one past the last PSN that was seen; it is told by that.
+    /// The list ends before the first packet behind `expected` that was dropped.
     pub(crate) fn tell_gaps(&mut self, expected: Psn) -> (&[Gap], Psn) {
-        let end = self.dropped.filter(|psn| psn.since(expected) > 0).unwrap_or(self.end);
+        let end = self.without_block.filter(|psn| psn.since(expected) > 0).unwrap_or(self.end);
         self.gaps.clear();
         let (mut psn, mut left) = (expected, limits::PACKETS_PER_GAP_LIST);
         while end.since(psn) > 0 && left > 0 {
+            if psn != expected && self.was_dropped(psn) {
+                break;
+            }
             if self.get(psn).is_none() {
                 left -= 1;
                 let room = self.gaps.len() < GAPS_PER_LIST;
@@ -256,6 +276,7 @@ impl ReorderBuffer {
 
     /// Gives back the blocks before the one of the packet that is missing now.
     pub(crate) fn pass(&mut self, expected: Psn, pool: &mut ReorderBuffers) {
+        self.without_block = self.without_block.filter(|psn| psn.since(expected) >= 0);
         for _ in 0..BLOCKS {
             if expected.since(self.base) < self.count as i32 {
                 return;
@@ -391,6 +412,61 @@ mod tests {
         assert!(!buffer.reaches(expected));
         assert!(buffer.note(expected, expected.add(255)));
         assert!(buffer.put(expected.add(255), b"x", &mut pool));
+    }
+
+    fn gaps(buffer: &mut ReorderBuffer, expected: u32) -> Vec<(u32, u32)> {
+        let (gaps, _) = buffer.tell_gaps(psn(expected));
+        gaps.iter().map(|gap| (gap.first.get(), gap.packets)).collect()
+    }
+
+    fn see(buffer: &mut ReorderBuffer, expected: u32, at: u32, pool: Option<&mut ReorderBuffers>) {
+        assert!(buffer.note(psn(expected), psn(at)));
+        match pool {
+            Some(pool) => assert!(buffer.put(psn(at), b"x", pool)),
+            None => buffer.note_dropped(psn(at)),
+        }
+    }
+
+    #[test]
+    fn a_list_ends_before_the_first_packet_that_was_dropped_behind_the_missing_one() {
+        let mut pool = ReorderBuffers::new();
+        let mut buffer = pool.lend(Mtu::M256, psn(0)).unwrap();
+        see(&mut buffer, 0, 2, Some(&mut pool));
+        see(&mut buffer, 0, 4, None);
+        see(&mut buffer, 0, 8, None);
+        see(&mut buffer, 0, 10, Some(&mut pool));
+        assert_eq!(gaps(&mut buffer, 0), [(0, 2), (3, 1)]);
+        assert!(!buffer.was_told(psn(4)) && buffer.was_told(psn(3)));
+        // The one that was dropped is missing now: it comes again whatever the list says, and there is one behind it.
+        buffer.pass(psn(4), &mut pool);
+        assert_eq!(gaps(&mut buffer, 4), [(4, 4)]);
+        buffer.pass(psn(9), &mut pool);
+        assert_eq!(gaps(&mut buffer, 9), [(9, 1)]);
+        // What comes again is kept, if it may be.
+        see(&mut buffer, 9, 12, None);
+        see(&mut buffer, 9, 12, Some(&mut pool));
+        see(&mut buffer, 9, 14, Some(&mut pool));
+        assert_eq!(gaps(&mut buffer, 9), [(9, 1), (11, 1), (13, 1)]);
+    }
+
+    #[test]
+    fn what_was_dropped_long_ago_says_nothing_of_what_comes_later() {
+        let mut pool = ReorderBuffers::new();
+        let window = block_of(Mtu::M256);
+        let mut buffer = pool.lend(Mtu::M256, psn(0)).unwrap();
+        // One without a block of its own.
+        see(&mut buffer, 0, window - 1, Some(&mut pool));
+        see(&mut buffer, 0, window + 1, None);
+        assert_eq!(gaps(&mut buffer, window), [(window, 1)], "up to it");
+        let mut expected = window + 2;
+        buffer.pass(psn(expected), &mut pool);
+        while expected < 3 << 22 {
+            let at = expected + window - 1;
+            see(&mut buffer, expected, at, Some(&mut pool));
+            assert_eq!(gaps(&mut buffer, at - 1), [(at - 1, 1)], "no further than was seen");
+            expected = at - 1;
+            buffer.pass(psn(expected), &mut pool);
+        }
     }
 
     #[test]

@@ -314,6 +314,27 @@ fn r53_a_requester_that_takes_lists_is_told_again_when_it_asks_behind_all_that_w
     assert_eq!(pair.reply(&write(&pair, 200)), []);
 }
 
+/// A READ that was seen behind a gap is not kept, and gets a NAK of its own: no list names it, and no ACK says that it is on its
+/// way (ADR 33), although there was another one before it.
+#[test]
+fn r53_a_list_ends_before_each_read_that_was_seen() {
+    let mut pair = with_lists();
+    let read = |pair: &Pair, offset| {
+        let (va, rkey) = pair.target(0);
+        Forged::read(EPSN + offset, va, rkey, 8)
+    };
+    assert_eq!(pair.reply(&write(&pair, 3)), acknowledge(EPSN + 2, NAK_SEQUENCE));
+    for behind_the_gap in [read(&pair, 4), write(&pair, 6), read(&pair, 7), write(&pair, 9)] {
+        assert_eq!(pair.reply(&behind_the_gap), []);
+    }
+    assert_eq!(pair.reply(&write(&pair, 2)), acknowledge(EPSN + 4, NAK_SEQUENCE));
+    pair.hit(&read(&pair, 4));
+    // What is told at 5 ends before the READ at 7.
+    assert_eq!(pair.expected(), EPSN + 5);
+    assert_eq!(pair.reply(&asking(&pair, 10)), acknowledge(EPSN + 5, NAK_SEQUENCE));
+    assert_eq!(pair.reply(&write(&pair, 5)), acknowledge(EPSN + 7, NAK_SEQUENCE));
+}
+
 /// The last PSN that was seen only grows, and there is an end to what a reorder buffer reaches.
 #[test]
 fn a9_packets_that_ask_for_lists_out_of_reach_draw_no_nak() {
