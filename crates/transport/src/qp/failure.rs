@@ -35,7 +35,7 @@ impl QueuePair {
         self.flush(reason, cx);
     }
 
-    /// Flushes both queues. A refused request still gets its NAK, and what was answered before it.
+    /// Flushes both queues. What was executed is answered, and a refused request still gets its NAK.
     pub(super) fn flush(&mut self, reason: FlushReason, cx: &mut Context<'_>) {
         self.flush_reason = reason;
         self.requester.flush(&self.config, reason, cx);

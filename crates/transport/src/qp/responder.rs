@@ -330,8 +330,9 @@ impl Responder {
     pub(crate) fn flush(&mut self, config: &QpConfig, reason: FlushReason, cx: &mut Context<'_>) {
         self.message = None;
         self.drop_reorder_buffer(cx);
-        // A refused request still gets its NAK, and what was answered before it.
-        if !matches!(reason, FlushReason::PeerViolation { .. } | FlushReason::RecvFailed { .. }) {
+        // A refused request still gets its NAK, and what was executed before is answered. Where a completion was lost, the peer must
+        // not take its message for delivered.
+        if matches!(reason, FlushReason::ByModify | FlushReason::CqOverflow) {
             self.responses.clear();
         }
         while let Some(wr_id) = self.receives.next_to_flush() {

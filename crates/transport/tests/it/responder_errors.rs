@@ -2,7 +2,7 @@
 
 use uroce_memory::{Access, Region, Rkey};
 use uroce_transport::*;
-use uroce_wire::{DropReason, Opcode, Packet, Qpn};
+use uroce_wire::{Aeth, Bth, DropReason, HeaderWriter, NakCode, Opcode, Packet, Qpn, Syndrome};
 
 use crate::harness::forge::*;
 use crate::harness::*;
@@ -75,6 +75,26 @@ fn r54_a_nak_goes_out_behind_what_was_answered_before() {
     pair.give(&Forged::write(EPSN + 3, va, rkey, b"x"));
     let psns: Vec<_> = pair.collect().iter().map(|a| (a.psn - EPSN, a.syndrome())).collect();
     assert_eq!(psns, [(0, Some(ACK)), (1, Some(ACK)), (2, Some(NAK_SEQUENCE))]);
+}
+
+/// What this end has executed before it failed itself: the peer must not take it for lost.
+#[test]
+fn a_delivered_message_is_acknowledged_although_a_request_of_this_end_fails_behind_it() {
+    let mut pair = Pair::rc();
+    pair.post(1, 64, 64);
+    pair.nodes[1].send(&wr_inline(9, SendOp::Send, &[b"x"])).unwrap();
+    let own = pair.collect()[0].psn;
+    pair.give(&Forged::send(EPSN, b"y"));
+    let syndrome = Syndrome::nak(NakCode::RemoteOperational);
+    let write = |out: &mut HeaderWriter<'_>, _: &mut Bth| {
+        out.put(&Aeth { syndrome, msn: 0 }).unwrap();
+    };
+    let nak = pair.forge(1, Opcode::RC_ACKNOWLEDGE, own, write, &[]);
+    pair.receive(1, &nak, 0);
+    assert_eq!(pair.state(), QpState::Err);
+    assert_eq!(pair.received(), [(1, WcStatus::Success)]);
+    assert_eq!(said(&pair.collect()), acknowledge(EPSN, ACK));
+    assert_eq!(pair.reply(&Forged::send(EPSN + 1, b"z")), [], "the state takes nothing more");
 }
 
 #[test]
