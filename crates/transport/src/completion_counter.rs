@@ -16,7 +16,8 @@ pub enum CounterUnit {
     /// Work requests; of operations of the peer, messages, but a WRITE that a peer of ours has split is one.
     #[default]
     WorkRequests,
-    /// Bytes of payload.
+    /// Bytes of payload. Of a WRITE that a peer of ours has split, and that is refused in its middle, those of the parts before that
+    /// count: they were written.
     Bytes,
 }
 

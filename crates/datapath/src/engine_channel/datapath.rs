@@ -17,7 +17,7 @@ use super::wakeup::Wakeup;
 use crate::joint_waiter::JointWaiter;
 use crate::packet::RxPacket;
 use crate::shared_port::GsiTarget;
-use crate::{Datapath, DatapathStats, Middleware, SharedPort};
+use crate::{Datapath, DatapathStats, Middleware, Recipient, SharedPort};
 
 /// One of up to 64 engines of a process, which has the address for itself.
 ///
@@ -120,6 +120,18 @@ impl<D: Datapath> Middleware for ChannelDatapath<D> {
 
     fn inner_mut(&mut self) -> &mut D {
         &mut self.inner
+    }
+
+    fn tx_packets(&self) -> usize {
+        self.inner.tx_packets()
+    }
+
+    fn tx_only_to(&mut self, recipient: Option<Recipient>) {
+        self.inner.tx_only_to(recipient);
+    }
+
+    fn tx_in_place(&mut self, packets: usize) {
+        self.inner.tx_in_place(packets);
     }
 
     fn shared_port(&mut self) -> Option<&mut dyn SharedPort> {

@@ -34,6 +34,8 @@ pub(super) struct Receiver {
     room: FrameRoom,
     place: Place,
     batch: usize,
+    /// Frames that this call has dropped.
+    useless: usize,
 }
 
 impl Receiver {
@@ -46,7 +48,7 @@ impl Receiver {
         headers: usize,
     ) -> Self {
         let room = FrameRoom::new(batch, headers);
-        Self { socket, reader, room, place: Place::default(), batch }
+        Self { socket, reader, room, place: Place::default(), batch, useless: 0 }
     }
 
     pub(super) fn waiter(&self) -> io::Result<OwnedFd> {
@@ -63,15 +65,16 @@ impl Receiver {
         drops(&self.socket)
     }
 
-    /// Hands over up to `limit` packets.
+    /// Hands over up to `limit` packets; those that are dropped count, too, so that a flood of them has an end.
     pub(super) fn recv(
         &mut self,
         limit: usize,
         stats: &mut DatapathStats,
         sink: &mut dyn FnMut(RxPacket<'_>),
     ) -> io::Result<usize> {
+        self.useless = 0;
         let mut count = self.hand_over(limit, stats, sink);
-        while count < limit {
+        while count + self.useless < limit {
             let got = self.fill(stats)?;
             count += self.hand_over(limit - count, stats, sink);
             if got < self.batch {
@@ -109,6 +112,7 @@ impl Receiver {
             let Some(packets) = self.open(stats) else {
                 self.place =
                     Place { frame: self.place.frame + 1, packet: 0, id_step: None, ..self.place };
+                self.useless += 1;
                 continue;
             };
             let step = self.place.id_step.unwrap_or_else(|| packets.id_step());

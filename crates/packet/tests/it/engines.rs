@@ -237,3 +237,12 @@ fn an_engine_that_sleeps_is_woken_by_what_another_one_got() {
         assert_eq!(take(&mut engines, 1)[2], [1]);
     }
 }
+
+/// Packets of a message are written behind each other, as by one engine alone.
+#[test]
+fn engines_offer_room_for_as_many_packets_as_their_datapath() {
+    let Some(wire) = Wire::new(1500) else { return };
+    for engine in open(&wire.b, ENDS[0].1) {
+        assert!(engine.tx_packets() > 1);
+    }
+}

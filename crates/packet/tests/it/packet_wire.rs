@@ -10,11 +10,13 @@ use rustix::thread::{CapabilitySet, capabilities, set_capabilities};
 use socket2::{Domain, Protocol, Socket, Type};
 use uroce_datapath::{Datapath, IpId, Route};
 use uroce_host::BindError;
-use uroce_packet::{PacketConfig, PacketDatapath, PacketError};
+use uroce_packet::{FramePort, Offload, PacketConfig, PacketDatapath, PacketError};
 use uroce_testkit::icmp::too_big;
 use uroce_testkit::namespace::{Namespace, Wire};
 use uroce_udp::{UdpConfig, UdpDatapath};
-use uroce_wire::{Flow, ROCE_PORT, icrc, parse_ethernet, verify};
+use uroce_wire::{
+    Flow, Ipv4, ROCE_PORT, UdpPorts, icrc, parse_ethernet, verify, write_ethernet, write_ipv4_udp,
+};
 
 const V4: [&str; 2] = ["10.77.0.1", "10.77.0.2"];
 const V6: [&str; 2] = ["fd77::1", "fd77::2"];
@@ -240,6 +242,39 @@ fn the_kernel_answers_nothing_to_what_it_gets_a_copy_of() {
         };
         assert_eq!(frames(&sniffer).iter().find(complaint), None);
     }
+}
+
+/// A flood of frames that are no packets of RoCE does not keep a caller in one call.
+#[test]
+fn a41_frames_that_are_dropped_count_for_the_budget_of_a_call() {
+    const FLOOD: u64 = 400;
+    const LIMIT: u64 = 8;
+    /// Frames of one system call.
+    const BATCH: u64 = 16;
+    let Some(wire) = Wire::new(1500) else { return };
+    let mut from = wire.a.run(|| FramePort::open("wa")).expect("opens").sender;
+    let mut path = open(&wire.b, V4[1]);
+    let mut frame = vec![0; 80];
+    let [src, dst] = V4.map(|ip| ip.parse().expect("an address"));
+    let hardware = [0x0a, 0x0b].map(|last| [2, 0, 0, 0, 0, last]);
+    write_ethernet(&mut frame, hardware[0], hardware[1], None, 0x0800).expect("room");
+    let ip = Ipv4 { src, dst, id: 1, ttl: 64, tos: 0, df: true };
+    let ports = UdpPorts { src: 50_000, dst: ROCE_PORT };
+    write_ipv4_udp(&mut frame[14..], &ip, ports, 38).expect("room");
+    // The length of UDP is not that of IP.
+    frame[39] += 1;
+    for _ in 0..FLOOD {
+        from.send(&Offload::NONE, &frame).expect("usable");
+    }
+    let (end, mut most) = (Instant::now() + Duration::from_secs(5), 0);
+    while path.stats().rx_refused.bad_length < FLOOD {
+        assert!(Instant::now() < end, "{:?}", path.stats());
+        let before = path.stats().rx_dropped;
+        let count = path.recv(LIMIT as usize, &mut |_| ()).expect("recv");
+        assert_eq!(count, 0);
+        most = most.max(path.stats().rx_dropped - before);
+    }
+    assert!(most < LIMIT + BATCH, "{most} in one call");
 }
 
 #[test]

@@ -5,6 +5,7 @@ use std::io;
 use std::os::fd::{AsFd, BorrowedFd, OwnedFd};
 use std::sync::atomic::{AtomicBool, AtomicUsize, Ordering};
 use std::sync::{Condvar, Mutex, MutexGuard, PoisonError};
+use std::time::{Duration, Instant};
 
 use rustix::event::{EventfdFlags, eventfd};
 
@@ -60,8 +61,9 @@ impl Inbox {
         self.buffers.lock().unwrap_or_else(PoisonError::into_inner)
     }
 
-    /// A buffer for a message, as soon as there is one; `None` once the inbox is closed.
-    pub(crate) fn room(&self) -> Option<Box<[u8]>> {
+    /// A buffer for a message, as soon as there is one; `None` once the inbox is closed, or after `timeout`.
+    pub(crate) fn room(&self, timeout: Option<Duration>) -> Option<Box<[u8]>> {
+        let end = timeout.map(|timeout| Instant::now() + timeout);
         let mut buffers = self.buffers();
         loop {
             if self.closed.load(Ordering::Relaxed) {
@@ -74,7 +76,14 @@ impl Inbox {
                 buffers.unallocated -= 1;
                 return Some(vec![0; LONGEST].into_boxed_slice());
             }
-            buffers = self.changed.wait(buffers).unwrap_or_else(PoisonError::into_inner);
+            buffers = match end.map(|end| end.saturating_duration_since(Instant::now())) {
+                None => self.changed.wait(buffers).unwrap_or_else(PoisonError::into_inner),
+                Some(Duration::ZERO) => return None,
+                Some(left) => {
+                    let waited = self.changed.wait_timeout(buffers, left);
+                    waited.unwrap_or_else(PoisonError::into_inner).0
+                }
+            };
         }
     }
 
@@ -136,7 +145,7 @@ mod tests {
     use super::*;
 
     fn message(inbox: &Inbox, first: u8) -> Received {
-        let mut bytes = inbox.room().expect("room");
+        let mut bytes = inbox.room(None).expect("room");
         bytes[0] = first;
         Received { bytes, len: 1 }
     }
@@ -159,12 +168,22 @@ mod tests {
         let inbox = Inbox::new().expect("a descriptor");
         (0..ROOM).for_each(|_| inbox.put(message(&inbox, 0)));
         std::thread::scope(|scope| {
-            let thread = scope.spawn(|| (inbox.room().is_some(), inbox.room().is_none()));
+            let thread = scope.spawn(|| (inbox.room(None).is_some(), inbox.room(None).is_none()));
             inbox.recycle(inbox.take().expect("full").bytes);
             inbox.close();
             // Whether it got the room before the end is a race; that it comes back is not.
             assert!(thread.join().expect("no panic").1);
         });
+    }
+
+    /// The thread has something else to do at times, whether the application polls or not.
+    #[test]
+    fn a_wait_for_room_may_have_an_end() {
+        let inbox = Inbox::new().expect("a descriptor");
+        (0..ROOM).for_each(|_| inbox.put(message(&inbox, 0)));
+        assert!(inbox.room(Some(Duration::from_millis(1))).is_none());
+        inbox.recycle(inbox.take().expect("full").bytes);
+        assert!(inbox.room(Some(Duration::ZERO)).is_some());
     }
 
     #[test]

@@ -238,11 +238,13 @@ impl Work {
         }
     }
 
-    /// Reads the messages of one connection; forgets it when it ends.
+    /// Reads the messages of one connection; forgets it when it ends. While the steering is probed, which keeps others from joining
+    /// the port, it waits for room only as long as that lasts.
     fn read(&mut self, peer: u64) {
         for _ in 0..READ_BUDGET {
             let Some(ConnectedPeer { socket, .. }) = self.peers.get(&peer) else { return };
-            let Some(mut bytes) = self.shared.inbox.room() else { return };
+            let timeout = self.steering_prober.timeout();
+            let Some(mut bytes) = self.shared.inbox.room(timeout) else { return };
             match net::recv(socket, &mut *bytes, RecvFlags::DONTWAIT) {
                 Ok((len, _)) if len > 0 && self.may_send(peer) => {
                     self.dispatch(Received { bytes, len });

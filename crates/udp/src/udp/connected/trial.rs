@@ -4,6 +4,7 @@ use std::io;
 use std::net::{IpAddr, SocketAddr, UdpSocket};
 use std::os::fd::AsFd;
 
+use memmap2::MmapMut;
 use rustix::event::{PollFd, PollFlags, Timespec, poll};
 use rustix::io::Errno;
 use rustix::net::{RecvFlags, recv};
@@ -35,7 +36,9 @@ pub(crate) fn connect_after_trial(socket: &Socket, peer: &SocketAddr) -> io::Res
     socket.connect(&own.into())?;
     option::set(socket, libc::SOL_UDP, libc::UDP_SEGMENT, SEGMENT as i32)?;
     let first = identification(socket, &own)?;
-    let payload: Vec<u8> = (0..PACKETS * SEGMENT).map(|at| (at % 251) as u8).collect();
+    // Not of the heap: the kernel may still read it when this is over.
+    let mut payload = MmapMut::map_anon(PACKETS * SEGMENT)?;
+    payload.iter_mut().zip(0u32..).for_each(|(byte, at)| *byte = (at % 251) as u8);
     SplicePipe::new()?.send(socket.as_fd(), &payload)?;
     let third = identification(socket, &own)?;
     let spliced = payload.chunks(SEGMENT);
