@@ -142,7 +142,7 @@ fn every_defect_names_rules_and_tests_that_exist() {
     let tests: BTreeSet<String> = tests().into_iter().map(|(_, name)| name).collect();
     let rows: Vec<&str> = page.lines().filter(|line| line.starts_with("| ")).skip(1).collect();
     for row in &rows {
-        let cells: Vec<_> = row.trim_matches('|').split(" | ").map(str::trim).collect();
+        let cells: Vec<_> = row.trim_matches('|').split('|').map(str::trim).collect();
         let [defect, broken, commits, named] = cells[..] else { panic!("four cells: {row}") };
         for rule in broken.split(", ").filter(|rule| !rule.is_empty()) {
             assert!(rules.contains(&format!("\n| {rule} |")), "{defect}: no rule {rule}");
