@@ -93,6 +93,11 @@ pub enum Command {
 }
 
 impl Command {
+    /// What is logged where nobody asks for more or less. The devices of a simulation are in trouble all the time.
+    pub fn log_level(&self) -> &'static str {
+        if matches!(self, Command::Sim(_)) { "error" } else { "warn" }
+    }
+
     /// Runs the command.
     ///
     /// # Errors

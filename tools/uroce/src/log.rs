@@ -12,13 +12,11 @@ use crate::failure::{Failure, paint};
 /// The most that this build can say: tracing leaves out what is beyond it.
 const MOST: LevelFilter = tracing::level_filters::STATIC_MAX_LEVEL;
 
-/// Starts logging at `level`, or with a filter like `uroce_device=debug`. Without one only warnings
-/// are shown.
+/// Starts logging at `level`, or with a filter like `uroce_device=debug`.
 ///
 /// # Errors
 /// Exit 2 for a level that does not exist.
-pub fn start(level: Option<&str>) -> Result<(), Failure> {
-    let level = level.unwrap_or("warn");
+pub fn start(level: &str) -> Result<(), Failure> {
     let filter = parse(level, MOST).ok_or_else(|| {
         Failure::usage(format!("{level:?} is no log level"))
             .help("use off, error, warn, info, debug, or a filter such as uroce_device=debug")

@@ -287,7 +287,7 @@ fn summarise(lines: &[ResultLine], failed: usize, started: Instant, pair: &Pair,
     ));
     if global.pcap.is_none() {
         out(
-            "Look at the packets: uroce demo --pcap demo.pcapng, then open the file in Wireshark.\n",
+            "Look at the packets: uroce demo --quick --pcap demo.pcapng, then open the file in Wireshark.\n",
         );
     }
 }

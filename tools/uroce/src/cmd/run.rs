@@ -223,7 +223,7 @@ fn find(folders: &[PathBuf], file: &str) -> Result<PathBuf, Failure> {
     }
     let all: Vec<_> = folders.iter().map(|folder| folder.display().to_string()).collect();
     Err(Failure::environment(format!("the library {file} is in none of {}", all.join(", "))).help(
-        "`cargo xtask dist` builds it next to this program; UROCE_LIBRARIES names another folder",
+        "a package of uroce installs it, and `cargo xtask dist` builds it from the sources; UROCE_LIBRARIES names another folder",
     ))
 }
 

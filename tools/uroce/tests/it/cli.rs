@@ -17,6 +17,21 @@ fn stderr(output: &Output) -> String {
     String::from_utf8_lossy(&output.stderr).into_owned()
 }
 
+#[test]
+fn a_wrong_command_line_is_told_as_json_too() {
+    for words in ["foo --json", "pingpong rc --bogus --json", "--json pingpong rc -s abc 127.0.0.1"]
+    {
+        let output = run(words);
+        assert_eq!(code(&output), 2, "{words}");
+        let told: serde_json::Value = serde_json::from_slice(&output.stdout).expect("one object");
+        assert_eq!(told["exit"], 2, "{words}");
+        assert!(told["error"].as_str().is_some_and(|error| !error.is_empty()), "{words}: {told}");
+        assert!(stderr(&output).contains("error:"), "{words}");
+    }
+    let help = run("perf --json --help");
+    assert!(code(&help) == 0 && stdout(&help).contains("Usage"), "{}", stdout(&help));
+}
+
 fn assert_ok(output: &Output) {
     assert_eq!(code(output), 0, "{}{}", stdout(output), stderr(output));
 }
