@@ -1,10 +1,14 @@
 //! The TCP connection between the two ends: connect, accept, exchange, notice that the peer is gone.
 
+mod connect;
+
 use std::io::{self, ErrorKind, Read, Write};
-use std::net::{IpAddr, Ipv4Addr, Ipv6Addr, SocketAddr, TcpListener, TcpStream, ToSocketAddrs};
-use std::sync::{Mutex, PoisonError};
+use std::net::{IpAddr, Ipv4Addr, Ipv6Addr, SocketAddr, TcpListener, TcpStream};
+use std::sync::{Mutex, OnceLock, PoisonError};
 use std::time::{Duration, Instant};
 
+pub use connect::{connect, resolve, unknown_host, unreachable};
+use connect::{connect_any, no_server};
 use socket2::{Domain, Protocol, SockRef, Socket, TcpKeepalive, Type};
 use uroce_exchange::BadRecord;
 
@@ -17,7 +21,8 @@ pub const PORT: u16 = 18515;
 /// How long a client keeps trying while there is no listener: about as long as it takes to start a server
 /// in the other window.
 const CONNECT_TIMEOUT: Duration = Duration::from_millis(1500);
-const CONNECT_TRY: Duration = Duration::from_secs(3);
+/// How long one attempt may take: longer than the 3 s after which the kernel says that no neighbour answers.
+const CONNECT_TRY: Duration = Duration::from_secs(4);
 const PAUSE: Duration = Duration::from_millis(20);
 /// How often a blocking read looks for Ctrl-C.
 const LOOK: Duration = Duration::from_millis(100);
@@ -57,6 +62,8 @@ pub enum PeerState {
 pub struct Channel {
     stream: TcpStream,
     peer: SocketAddr,
+    /// The address of the peer's NIC, once it is known.
+    nic: OnceLock<IpAddr>,
     client: bool,
     interrupt: Interrupt,
     patience: Mutex<Option<Patience>>,
@@ -95,17 +102,20 @@ impl Channel {
     /// Connects to `host`.
     ///
     /// # Errors
-    /// Exit 4 when there is no listener, exit 3 when the name is unknown.
+    /// Exit 4 when there is no listener, exit 3 when the name is unknown or there is no way to it, exit 1 on Ctrl-C.
     pub fn connect(host: &str, port: u16, interrupt: &Interrupt) -> Result<Channel, Failure> {
         let addresses = resolve(host, port)?;
         let deadline = Instant::now() + CONNECT_TIMEOUT;
         loop {
-            let error = match try_each(&addresses) {
+            let error = match connect_any(&addresses, CONNECT_TRY, interrupt) {
                 Ok(stream) => return Channel::over(stream, true, interrupt),
                 Err(error) => error,
             };
             let hopeless = error.kind() != ErrorKind::ConnectionRefused;
-            if hopeless || Instant::now() >= deadline || interrupt.is_set() {
+            if interrupt.is_set() {
+                return Err(Failure::interrupted());
+            }
+            if hopeless || Instant::now() >= deadline {
                 return Err(no_server(host, port, &error));
             }
             std::thread::sleep(PAUSE);
@@ -115,11 +125,10 @@ impl Channel {
     /// Connects to `host` if there is a listener now.
     ///
     /// # Errors
-    /// Exit 4 when there is no listener, exit 3 when the name is unknown.
+    /// Exit 4 when there is no listener, exit 3 when the name is unknown or there is no way to it, exit 1 on Ctrl-C.
     pub fn attempt(host: &str, port: u16, interrupt: &Interrupt) -> Result<Channel, Failure> {
-        let stream =
-            try_each(&resolve(host, port)?).map_err(|error| no_server(host, port, &error))?;
-        Channel::over(stream, true, interrupt)
+        let stream = connect_any(&resolve(host, port)?, CONNECT_TRY, interrupt);
+        Channel::over(stream.map_err(|error| no_server(host, port, &error))?, true, interrupt)
     }
 
     /// Listens for a client. `port` 0 is not useful here.
@@ -135,11 +144,12 @@ impl Channel {
     /// Both ends inside this process: the client's and the server's.
     ///
     /// # Errors
-    /// Exit 3 without TCP on the loopback interface.
+    /// Exit 3 without TCP on the loopback interface, exit 1 on Ctrl-C.
     pub fn pair(interrupt: &Interrupt) -> Result<(Channel, Channel), Failure> {
         let listener = TcpListener::bind((Ipv4Addr::LOCALHOST, 0)).map_err(broken)?;
         let address = listener.local_addr().map_err(broken)?;
-        let client = TcpStream::connect(address).map_err(broken)?;
+        let client = connect(address, CONNECT_TRY, interrupt)
+            .map_err(|error| no_loopback(interrupt, error))?;
         let (server, _) = listener.accept().map_err(broken)?;
         Ok((Channel::over(client, true, interrupt)?, Channel::over(server, false, interrupt)?))
     }
@@ -151,7 +161,8 @@ impl Channel {
         let _ = SockRef::from(&stream).set_tcp_keepalive(&keepalive());
         let peer = stream.peer_addr().map_err(broken)?;
         let (interrupt, patience) = (interrupt.clone(), Mutex::new(None));
-        Ok(Channel { stream, peer, client, interrupt, patience, looking: Mutex::default() })
+        let (nic, looking) = (OnceLock::new(), Mutex::default());
+        Ok(Channel { stream, peer, nic, client, interrupt, patience, looking })
     }
 
     /// True at the end that connected; it speaks first in every exchange.
@@ -159,9 +170,16 @@ impl Channel {
         self.client
     }
 
-    /// The peer's address.
+    /// The peer's address: that of its NIC once it is known, before that the other end of the connection.
     pub fn peer(&self) -> IpAddr {
-        self.peer.ip().to_canonical()
+        self.nic.get().copied().unwrap_or_else(|| self.peer.ip().to_canonical())
+    }
+
+    /// The peer has told the address of its NIC. TCP may come from another one.
+    pub fn set_nic_of_peer(&self, address: IpAddr) {
+        if !address.is_unspecified() {
+            let _ = self.nic.set(address);
+        }
     }
 
     /// The local address of the connection: the one that reaches the peer.
@@ -222,15 +240,27 @@ impl Channel {
     /// # Errors
     /// As [`send`](Self::send) and [`receive`](Self::receive).
     pub fn swap<const N: usize>(&self, mine: &[u8; N]) -> Result<[u8; N], Failure> {
+        self.timed_swap(mine).map(|(theirs, _)| theirs)
+    }
+
+    /// The same, with the moment just before this end spoke: the other one cannot have gone on earlier.
+    ///
+    /// # Errors
+    /// As [`swap`](Self::swap).
+    pub fn timed_swap<const N: usize>(
+        &self,
+        mine: &[u8; N],
+    ) -> Result<([u8; N], Instant), Failure> {
         let mut theirs = [0; N];
-        if self.client {
-            self.send(mine)?;
+        if !self.client {
             self.receive(&mut theirs)?;
-        } else {
-            self.receive(&mut theirs)?;
-            self.send(mine)?;
         }
-        Ok(theirs)
+        let spoke = Instant::now();
+        self.send(mine)?;
+        if self.client {
+            self.receive(&mut theirs)?;
+        }
+        Ok((theirs, spoke))
     }
 
     /// Looks at the connection without reading from it or waiting.
@@ -285,35 +315,6 @@ fn is_pause(error: &io::Error) -> bool {
     matches!(error.kind(), ErrorKind::WouldBlock | ErrorKind::Interrupted)
 }
 
-fn resolve(host: &str, port: u16) -> Result<Vec<SocketAddr>, Failure> {
-    let found = (host, port).to_socket_addrs();
-    let mut addresses: Vec<_> = match found {
-        Ok(addresses) => addresses.collect(),
-        Err(error) => return Err(unknown_host(host, &error)),
-    };
-    // The stock servers listen on IPv4, some only there.
-    addresses.sort_by_key(SocketAddr::is_ipv6);
-    Ok(addresses)
-}
-
-/// The failure for an unknown name: mistyped, or no name server answers.
-pub fn unknown_host(host: &str, error: &io::Error) -> Failure {
-    Failure::environment(format!("no address is known for the host {host:?}: {error}")).help(
-        "check the name, and whether DNS works (`getent hosts NAME`), or give the server's address",
-    )
-}
-
-fn try_each(addresses: &[SocketAddr]) -> io::Result<TcpStream> {
-    let mut last = io::Error::from(ErrorKind::AddrNotAvailable);
-    for address in addresses {
-        match TcpStream::connect_timeout(address, CONNECT_TRY) {
-            Ok(stream) => return Ok(stream),
-            Err(error) => last = error,
-        }
-    }
-    Err(last)
-}
-
 /// On all addresses of both IP versions; on IPv4 alone where there is no IPv6.
 fn listen(port: u16) -> io::Result<TcpListener> {
     match listen_on(SocketAddr::from((Ipv6Addr::UNSPECIFIED, port))) {
@@ -336,13 +337,6 @@ fn listen_on(address: SocketAddr) -> io::Result<TcpListener> {
     Ok(socket.into())
 }
 
-fn no_server(host: &str, port: u16, error: &io::Error) -> Failure {
-    Failure::peer(format!("no server answers at {host}, TCP port {port}: {error}")).help(
-        "start the server first, with the same command but without a host; \
-         then check the address, -p and the firewall",
-    )
-}
-
 fn taken(port: u16, error: &io::Error) -> Failure {
     Failure::environment(format!("cannot listen on TCP port {port}: {error}"))
         .help("another server runs there: end it, or give both ends another port with -p")
@@ -360,6 +354,13 @@ fn silent(peer: IpAddr, patience: Patience) -> Failure {
 
 fn broken(error: io::Error) -> Failure {
     Failure::environment(format!("TCP does not work here: {error}"))
+}
+
+fn no_loopback(interrupt: &Interrupt, error: io::Error) -> Failure {
+    match interrupt.is_set() {
+        true => Failure::interrupted(),
+        false => broken(error).help("the loopback interface may be down: `ip link set lo up`"),
+    }
 }
 
 #[cfg(test)]
@@ -386,6 +387,30 @@ mod tests {
         assert_eq!(server.peer_state(), PeerState::Gone);
         let failure = server.receive(&mut [0]).expect_err("closed");
         assert_eq!(failure.exit, crate::failure::Exit::Peer);
+    }
+
+    #[test]
+    fn a_peer_is_named_by_its_nic_once_that_is_known() {
+        let (client, server) = Channel::pair(&Interrupt::default()).expect("loopback");
+        assert_eq!(server.peer().to_string(), "127.0.0.1");
+        server.set_nic_of_peer(Ipv4Addr::UNSPECIFIED.into());
+        server.set_nic_of_peer(Ipv4Addr::new(127, 99, 3, 3).into());
+        drop(client);
+        let failure = server.receive(&mut [0]).expect_err("closed");
+        assert!(failure.what.contains("the peer 127.99.3.3 is gone"), "{failure}");
+    }
+
+    #[test]
+    fn a_server_knows_since_when_its_client_can_go_on() {
+        let (client, server) = Channel::pair(&Interrupt::default()).expect("loopback");
+        let thread = std::thread::spawn(move || {
+            client.swap(b"ping").expect("peer is there");
+            Instant::now()
+        });
+        let before = Instant::now();
+        let (_, spoke) = server.timed_swap(b"pong").expect("peer is there");
+        let went_on = thread.join().expect("no panic");
+        assert!(before <= spoke && spoke <= went_on);
     }
 
     #[test]

@@ -4,7 +4,9 @@ use std::net::{IpAddr, Ipv4Addr, SocketAddr, UdpSocket};
 use std::num::NonZeroU8;
 
 use uroce_host::BindError;
-use uroce_verbs::{Context, DatapathChoice, DeviceInfo, Faults, OpenError, PcapFile, device_list};
+use uroce_verbs::{
+    Context, DatapathChoice, DeviceInfo, Faults, Mtu, OpenError, PcapFile, device_list,
+};
 
 use crate::failure::Failure;
 use crate::faults;
@@ -145,9 +147,17 @@ pub fn address_towards(peer: IpAddr) -> Result<IpAddr, Failure> {
         .and_then(|socket| socket.connect((peer, 9)).and_then(|()| socket.local_addr()));
     match local {
         Ok(local) => Ok(local.ip().to_canonical()),
-        Err(error) => Err(Failure::environment(format!("no route to {peer}: {error}"))
-            .help("check `ip route get`, or name an address of this machine with --address")),
+        Err(error) => Err(Failure::environment(format!("no route to {peer}: {error}")).help(
+            "check `ip route get`, or name an address of this machine with --address; \
+                 `uroce doctor --peer ADDRESS` looks at the whole way",
+        )),
     }
+}
+
+/// The path MTU that the link towards `peer` carries; `None` if there is no route.
+pub fn mtu_towards(peer: IpAddr) -> Option<Mtu> {
+    let interface = uroce_device::interface_of(address_towards(peer).ok()?)?;
+    Mtu::largest_for_link(interface.mtu)
 }
 
 /// All devices of this machine.
@@ -185,7 +195,7 @@ pub fn check_local(address: IpAddr) -> Result<(), Failure> {
         .help("`uroce devices` lists the addresses that a device can have"))
 }
 
-/// The device called `name`, or the one with that address.
+/// The device called `name`, or the one with that address, which may be any of 127.0.0.0/8.
 ///
 /// # Errors
 /// Exit 3.
@@ -194,10 +204,11 @@ pub fn find(name: &str) -> Result<DeviceInfo, Failure> {
     if devices.is_empty() {
         seen()?;
     }
-    let address = name.parse::<IpAddr>().ok();
-    let found =
-        devices.iter().find(|device| device.name == name || Some(device.address) == address);
-    found.cloned().ok_or_else(|| {
+    let found = match name.parse::<IpAddr>() {
+        Ok(address) => uroce_device::interface_of(address),
+        Err(_) => devices.iter().find(|device| device.name == name).cloned(),
+    };
+    found.ok_or_else(|| {
         let names: Vec<_> = devices.iter().map(|device| device.name.as_str()).collect();
         Failure::environment(format!("this machine has no device {name:?}"))
             .help(format!("`uroce devices` lists them: {}", names.join(", ")))
@@ -284,5 +295,15 @@ mod tests {
         let failure = find("mlx5_0").expect_err("no such device");
         assert_eq!(failure.exit, Exit::Environment);
         assert!(failure.help.is_some_and(|help| help.contains("uroce0")));
+    }
+
+    #[test]
+    fn every_loopback_address_is_a_device() {
+        let found = find("127.99.0.1").expect("lo");
+        assert_eq!(
+            (found.address.to_string(), found.netdev),
+            ("127.99.0.1".to_owned(), "lo".to_owned())
+        );
+        assert_eq!(find("192.0.2.1").expect_err("not here").exit, Exit::Environment);
     }
 }

@@ -28,8 +28,6 @@ pub enum Peak {
     None,
     /// From any post to any later completion.
     Any,
-    /// Only those that are at least a quarter of the run.
-    Quarter,
 }
 
 /// What was measured of one message size.
@@ -111,8 +109,7 @@ impl Times {
         let per_second = if seconds > 0.0 { self.done as f64 / seconds } else { 0.0 };
         let best = match peak {
             Peak::None => 0.0,
-            Peak::Any => self.best_rate(1).max(per_second),
-            Peak::Quarter => self.best_rate(self.completed.len() / 4).max(per_second),
+            Peak::Any => self.best_rate().max(per_second),
         };
         Bandwidth {
             size,
@@ -124,10 +121,10 @@ impl Times {
     }
 
     /// Most messages per second in any looked-at span from a post to a completion.
-    fn best_rate(&self, shortest: usize) -> f64 {
+    fn best_rate(&self) -> f64 {
         let mut best = 0.0_f64;
         for (index, &(done, at)) in self.completed.iter().enumerate() {
-            for length in spans(done, index).filter(|&length| length >= shortest) {
+            for length in spans(done, index) {
                 let Some(&from) = done.checked_sub(length).and_then(|i| self.posted.get(i)) else {
                     continue;
                 };

@@ -19,11 +19,11 @@ use plan::Plan;
 use session::PerfSession;
 use uroce_verbs::Context;
 
-use crate::channel::Channel;
+use crate::channel::{Channel, resolve};
 use crate::failure::Failure;
 use crate::global::Global;
 use crate::interrupt::Interrupt;
-use crate::nic::Nics;
+use crate::nic::{self, Nics};
 use crate::stop::Stop;
 
 /// Runs one end, or with `--local` both.
@@ -43,12 +43,29 @@ pub fn run(args: &PerfArgs, global: &Global) -> Result<(), Failure> {
         Some(host) => {
             // A named device is opened first, so that one that is missing is told at once.
             let named = nics.open_named_now()?;
+            fits_link(&plan, named.as_ref(), host)?;
             let channel = Channel::connect(host, args.port, &interrupt)?;
             let context = nics.or_towards(named, channel.peer())?;
             one_end(context, channel, plan, form, &interrupt)
         }
         None => serve(plan, &nics, form, &interrupt),
     }
+}
+
+/// A datagram that is too long for the link is refused before the server hears of it.
+fn fits_link(plan: &Plan, named: Option<&Context>, host: &str) -> Result<(), Failure> {
+    if !plan.is_ud() || plan.args.size.is_none() {
+        return Ok(());
+    }
+    let mtu = match named {
+        Some(context) => Some(context.query_port().active_mtu),
+        // Which of the addresses will answer is not known yet.
+        None => {
+            let all = resolve(host, plan.args.port)?;
+            all.iter().filter_map(|address| nic::mtu_towards(address.ip())).max()
+        }
+    };
+    mtu.map_or(Ok(()), |mtu| plan.clone().limit_to(mtu))
 }
 
 fn serve(plan: Plan, nics: &Nics, form: Form, interrupt: &Interrupt) -> Result<(), Failure> {

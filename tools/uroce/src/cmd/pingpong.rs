@@ -16,7 +16,7 @@ use uroce_exchange::pingpong::Destination;
 use uroce_verbs::Context;
 
 use crate::channel::Channel;
-use crate::failure::Failure;
+use crate::failure::{Exit, Failure};
 use crate::global::Global;
 use crate::interrupt::Interrupt;
 use crate::nic::Nics;
@@ -145,6 +145,17 @@ fn other_kind(stop: Stop, context: &Context) -> Stop {
     }
 }
 
+/// A peer of another kind also drops what comes from here, and then nothing comes back.
+fn nothing_came(failure: Failure, played: &Played) -> Failure {
+    if failure.exit != Exit::Peer || failure.help.is_some() || played.received > 0 {
+        return failure;
+    }
+    failure.help(
+        "does the other end run the same kind of pingpong, rc, uc, ud or srq? \
+         If so, `uroce doctor --peer ADDRESS` looks at the way to it",
+    )
+}
+
 fn conclude(
     ended: Result<(), Stop>,
     played: &Played,
@@ -157,7 +168,7 @@ fn conclude(
         Err(Stop::Interrupted) => Err(Failure::interrupted()),
         Err(Stop::PeerDone) => Err(Failure::peer("the peer sent something after its records")
             .help("run the same kind of pingpong at both ends")),
-        Err(Stop::Failed(failure)) => Err(failure),
+        Err(Stop::Failed(failure)) => Err(nothing_came(failure, played)),
     }
 }
 

@@ -10,6 +10,7 @@ mod engines;
 mod fault_proxy;
 mod live;
 mod man;
+mod meeting;
 mod replay;
 mod res;
 mod sandbox;

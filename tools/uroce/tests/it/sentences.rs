@@ -11,11 +11,11 @@ use tempfile::TempDir;
 
 use crate::common::{code, run, uroce};
 
-fn stdout(output: &Output) -> String {
+pub fn stdout(output: &Output) -> String {
     String::from_utf8_lossy(&output.stdout).into_owned()
 }
 
-fn stderr(output: &Output) -> String {
+pub fn stderr(output: &Output) -> String {
     String::from_utf8_lossy(&output.stderr).into_owned()
 }
 
@@ -24,19 +24,19 @@ fn json(output: &Output) -> serde_json::Value {
     one.unwrap_or_else(|error| panic!("{error}: {}{}", stdout(output), stderr(output)))
 }
 
-fn free_port() -> u16 {
+pub fn free_port() -> u16 {
     let listener = TcpListener::bind("127.0.0.1:0").expect("loopback");
     listener.local_addr().expect("bound").port()
 }
 
-fn spawn(words: &str) -> Child {
+pub fn spawn(words: &str) -> Child {
     let mut command = uroce(words);
     command.stdout(Stdio::piped()).stderr(Stdio::piped());
     command.spawn().expect("the program was built")
 }
 
 /// A server and a client that differ in their words; server first.
-fn ends(server: &str, client: &str) -> [Output; 2] {
+pub fn ends(server: &str, client: &str) -> [Output; 2] {
     let (tcp, roce) = (free_port(), free_port());
     let shared = format!("-p {tcp} --roce-port {roce}");
     let server = spawn(&format!("{server} {shared} --address 127.0.0.1"));

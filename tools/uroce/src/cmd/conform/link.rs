@@ -2,7 +2,7 @@
 
 use std::io::{self, BufReader, ErrorKind};
 use std::net::{SocketAddr, TcpStream, ToSocketAddrs};
-use std::time::Duration;
+use std::time::{Duration, Instant};
 
 use uroce_conform::{
     AgentError, AgentLink, Card, ProtocolError, Reply, Request, VERSION, read_message,
@@ -10,12 +10,16 @@ use uroce_conform::{
 };
 
 use super::PORT;
+use crate::channel;
 use crate::failure::Failure;
+use crate::interrupt::Interrupt;
 
 /// How long a connection may take to come about.
 const CONNECT: Duration = Duration::from_secs(10);
 /// How long a reply may take; no request waits so long.
 const REPLY: Duration = Duration::from_secs(30);
+/// How often the wait for a greeting looks for Ctrl-C.
+const LOOK: Duration = Duration::from_millis(100);
 
 /// A session with an agent.
 pub struct AgentSession {
@@ -27,27 +31,21 @@ impl AgentSession {
     /// Connects and says who we are.
     ///
     /// # Errors
-    /// Exit 4: no agent, or it refuses; exit 2: a peer that has no address.
-    pub fn open(peer: &str, token: String) -> Result<(AgentSession, Card), Failure> {
+    /// Exit 4: no agent, or it refuses; exit 3: no way to it; exit 2: a peer that has no address; exit 1: Ctrl-C.
+    pub fn open(
+        peer: &str,
+        token: String,
+        interrupt: &Interrupt,
+    ) -> Result<(AgentSession, Card), Failure> {
         let address = address(peer)?;
-        let missing = |error: io::Error| {
-            let help = match error.kind() {
-                ErrorKind::ConnectionRefused => {
-                    "start `uroce conform agent` on the machine under test; PEER:PORT names another port than 18520"
-                }
-                _ => {
-                    "is this the address of the machine under test, and does a firewall let its TCP port through?"
-                }
-            };
-            Failure::peer(format!("no agent at {address}: {error}")).help(help)
-        };
-        let output = TcpStream::connect_timeout(&address, CONNECT).map_err(missing)?;
-        output.set_nodelay(true).map_err(missing)?;
-        output.set_read_timeout(Some(REPLY)).map_err(missing)?;
-        let input = BufReader::new(output.try_clone().map_err(missing)?);
-        let mut link = AgentSession { input, output };
+        let mut link = AgentSession::connect(address, interrupt)
+            .map_err(|error| no_agent(address, interrupt, &error))?;
         let hello = Request::Hello { version: VERSION, token };
-        match link.call(&hello).map_err(|error| unanswered(address, &error))? {
+        let answered = link.greet(&hello, interrupt);
+        if interrupt.is_set() {
+            return Err(Failure::interrupted());
+        }
+        match answered.map_err(|error| unanswered(address, &error))? {
             Reply::Welcome { card } if card.version == VERSION => Ok((link, card)),
             Reply::Welcome { card } => Err(Failure::peer(format!(
                 "the agent speaks version {} of the protocol, this is {VERSION}",
@@ -64,14 +62,62 @@ impl AgentSession {
             other => Err(Failure::peer(format!("{address} is no agent: {other:?}"))),
         }
     }
+
+    fn connect(address: SocketAddr, interrupt: &Interrupt) -> io::Result<AgentSession> {
+        let output = channel::connect(address, CONNECT, interrupt)?;
+        output.set_nodelay(true)?;
+        output.set_read_timeout(Some(REPLY))?;
+        let input = BufReader::new(output.try_clone()?);
+        Ok(AgentSession { input, output })
+    }
+
+    /// The answer to a greeting may take long: an agent serves one tester at a time. Ctrl-C is obeyed meanwhile.
+    fn greet(&mut self, hello: &Request, interrupt: &Interrupt) -> Result<Reply, AgentError> {
+        write_message(&mut self.output, hello)?;
+        self.await_reply(interrupt).map_err(ProtocolError::Connection)?;
+        Ok(read_message(&mut self.input)?)
+    }
+
+    /// Waits until something came, or the user wants to stop.
+    fn await_reply(&self, interrupt: &Interrupt) -> io::Result<()> {
+        let start = Instant::now();
+        self.output.set_read_timeout(Some(LOOK))?;
+        loop {
+            match self.output.peek(&mut [0]) {
+                Ok(_) => return self.output.set_read_timeout(Some(REPLY)),
+                Err(_) if interrupt.is_set() => return Err(ErrorKind::Interrupted.into()),
+                Err(error) if is_silence(&error) && start.elapsed() < REPLY => {}
+                Err(error) => return Err(error),
+            }
+        }
+    }
+}
+
+fn is_silence(error: &io::Error) -> bool {
+    matches!(error.kind(), ErrorKind::WouldBlock | ErrorKind::TimedOut | ErrorKind::Interrupted)
+}
+
+/// Why there is no connection.
+fn no_agent(address: SocketAddr, interrupt: &Interrupt, error: &io::Error) -> Failure {
+    if interrupt.is_set() {
+        return Failure::interrupted();
+    }
+    let help = match error.kind() {
+        ErrorKind::ConnectionRefused => {
+            "start `uroce conform agent` on the machine under test; PEER:PORT names another port than 18520"
+        }
+        _ => {
+            "is this the address of the machine under test, and does a firewall let its TCP port through?"
+        }
+    };
+    channel::unreachable(&address.ip().to_string(), error)
+        .unwrap_or_else(|| Failure::peer(format!("no agent at {address}: {error}")).help(help))
 }
 
 /// Why a greeting was not answered.
 fn unanswered(address: SocketAddr, error: &AgentError) -> Failure {
-    let timed_out =
-        |error: &io::Error| matches!(error.kind(), ErrorKind::WouldBlock | ErrorKind::TimedOut);
     match error {
-        AgentError::Gone(ProtocolError::Connection(error)) if timed_out(error) => {
+        AgentError::Gone(ProtocolError::Connection(error)) if is_silence(error) => {
             Failure::peer(format!("the agent at {address} does not answer"))
                 .help("it serves one tester at a time: another one may be at work")
         }
@@ -122,7 +168,8 @@ mod tests {
             assert!(matches!(hello, Request::Hello { version: VERSION, .. }));
             writeln!(stream, "{line}").expect("it listens");
         });
-        let failure = AgentSession::open(&peer, "t".to_owned()).err().expect("no session");
+        let session = AgentSession::open(&peer, "t".to_owned(), &Interrupt::default());
+        let failure = session.err().expect("no session");
         agent.join().expect("it answers");
         failure
     }
@@ -137,6 +184,22 @@ mod tests {
         assert!(
             greeted("220 mail.example ready").to_string().contains("no message of this protocol")
         );
+    }
+
+    #[test]
+    fn an_agent_that_is_busy_with_another_tester_is_not_waited_for_after_a_signal() {
+        let listener = TcpListener::bind("127.0.0.1:0").expect("a port");
+        let peer = listener.local_addr().expect("an address").to_string();
+        let (interrupt, start) = (Interrupt::default(), Instant::now());
+        let flag = interrupt.clone();
+        let user = std::thread::spawn(move || {
+            std::thread::sleep(Duration::from_millis(100));
+            flag.set();
+        });
+        let session = AgentSession::open(&peer, "t".to_owned(), &interrupt);
+        assert_eq!(session.err(), Some(Failure::interrupted()));
+        assert!(start.elapsed() < Duration::from_secs(5));
+        user.join().expect("no panic");
     }
 
     #[test]

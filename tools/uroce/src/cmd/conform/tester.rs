@@ -94,7 +94,7 @@ fn link(
         Failure::usage("the agent wants a token")
             .help("--token takes what it printed when it started; --no-agent does without an agent")
     })?;
-    let (link, card) = AgentSession::open(peer, token)?;
+    let (link, card) = AgentSession::open(peer, token, interrupt)?;
     Ok((Box::new(link), card))
 }
 

@@ -84,7 +84,7 @@ pub struct PerfArgs {
     /// GID table index; 0 and 1 are the device's address
     #[arg(short = 'x', long, default_value_t = 1, value_parser = clap::value_parser!(u8).range(0..=1))]
     pub gid_index: u8,
-    /// Message size in bytes [default: 65536 for bw, 2 for lat, 8 for atomic]
+    /// Message size in bytes [default: 65536 for bw, with -c UD the path MTU, 2 for lat, 8 for atomic]
     #[arg(short, long, value_parser = clap::value_parser!(u32).range(1..=2_147_483_647))]
     pub size: Option<u32>,
     /// All sizes from 2 to 2^23 bytes (no address: that is --address). A server learns it from a client of ours;
@@ -156,7 +156,7 @@ pub struct PerfArgs {
     /// Print every sample, in order (latency)
     #[arg(short = 'U', long, conflicts_with = "report_histogram")]
     pub report_unsorted: bool,
-    /// Do not look for the peak bandwidth
+    /// Do not look for the peak bandwidth; the server of send never does, and prints 0.00
     #[arg(short = 'N', long = "noPeak")]
     pub no_peak: bool,
     /// READ or atomic requests in flight [default: 128]

@@ -46,6 +46,8 @@ impl Plan {
     pub fn new(args: &PerfArgs) -> Result<Plan, Failure> {
         refuse_foreign(args)?;
         refuse_contradictions(args)?;
+        let path_mtu = mtu(args)?;
+        refuse_long_datagram(args, path_mtu.unwrap_or(Mtu::M4096))?;
         let iters =
             args.iters.unwrap_or(if is(args, Verb::Write, Metric::Bw) { 5000 } else { 1000 });
         let bound = u32::try_from(iters).unwrap_or(u32::MAX);
@@ -58,7 +60,7 @@ impl Plan {
             duration: args.duration.map(|s| Duration::from_secs(s.into())),
             tx_depth: if lat { args.cq_mod.unwrap_or(1) } else { tx_depth }.min(bound),
             rx_depth: args.rx_depth.unwrap_or(512).min(bound).min(32_767 / args.qp),
-            mtu: mtu(args)?,
+            mtu: path_mtu,
             outs: match args.verb {
                 Verb::Read | Verb::Atomic => args.outs.unwrap_or(128),
                 Verb::Write | Verb::Send => 1,
@@ -89,7 +91,7 @@ impl Plan {
     ///
     /// # Errors
     /// Exit 4 if the peer runs another test; exit 2 if what it runs does not go with our other arguments.
-    pub fn agreed(&self, theirs: &Announced, is_client: bool) -> Result<Plan, Failure> {
+    pub fn agreed(&self, theirs: &Announced, is_client: bool, mtu: Mtu) -> Result<Plan, Failure> {
         if theirs.test != self.test_bits() {
             return Err(Failure::peer("the peer runs another test than this end")
                 .help("give both ends the same operation, bw or lat, -c and -b"));
@@ -102,9 +104,11 @@ impl Plan {
                 .help("run the same version of this program at both ends"));
         }
         let sized = !theirs.all && self.args.verb != Verb::Atomic;
+        // A client sends no longer datagrams either: it shortens what nobody asked for, and refuses the rest by itself.
+        let most = if self.is_ud() { mtu.bytes() as u32 } else { u32::MAX };
         Plan::new(&PerfArgs {
             all: theirs.all,
-            size: sized.then_some(theirs.size),
+            size: sized.then_some(theirs.size.min(most)),
             iters: (!theirs.timed).then_some(theirs.count.into()),
             duration: theirs.timed.then_some(theirs.count),
             ..self.args.clone()
@@ -207,19 +211,30 @@ impl Plan {
         if !self.is_ud() {
             return Ok(());
         }
+        refuse_long_datagram(&self.args, mtu)?;
         let most = mtu.bytes() as u64;
         if self.args.all {
             self.sizes.retain(|&size| size <= most);
-        } else if self.largest() > most && self.args.size.is_none() {
-            self.sizes = vec![most];
         } else if self.largest() > most {
-            return Err(Failure::usage(format!(
-                "a datagram of {} bytes does not fit the path MTU of {most}",
-                self.largest()
-            ))
-            .help(format!("use -s {most} or less, or raise the MTU of the link")));
+            self.sizes = vec![most];
         }
         Ok(())
+    }
+}
+
+/// A size that was asked for has to fit one packet where messages are datagrams.
+fn refuse_long_datagram(args: &PerfArgs, mtu: Mtu) -> Result<(), Failure> {
+    let most = mtu.bytes();
+    match args.size {
+        Some(size) if args.connection == Connection::Ud && size as usize > most => {
+            let what = format!("a datagram of {size} bytes does not fit the path MTU of {most}");
+            let more = match mtu {
+                Mtu::M4096 => "there is no larger one: use -c RC for longer messages",
+                _ => "raise -m, or the MTU of the link",
+            };
+            Err(Failure::usage(what).help(format!("use -s {most} or less; {more}")))
+        }
+        _ => Ok(()),
     }
 }
 
@@ -329,14 +344,14 @@ fn refuse_contradictions(args: &PerfArgs) -> Result<(), Failure> {
 }
 
 #[cfg(test)]
-mod tests {
+pub mod testing {
     use clap::Parser;
 
     use super::*;
     use crate::cli::{Cli, Command};
-    use crate::failure::Exit;
 
-    fn plan(flags: &str) -> Result<Plan, Failure> {
+    /// The plan of a command line.
+    pub fn plan(flags: &str) -> Result<Plan, Failure> {
         let words = ["uroce", "perf"].into_iter().chain(flags.split_whitespace());
         let cli = Cli::try_parse_from(words).expect("flags that exist");
         match cli.command {
@@ -344,6 +359,13 @@ mod tests {
             other => panic!("not perf: {other:?}"),
         }
     }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::testing::plan;
+    use super::*;
+    use crate::failure::Exit;
 
     #[test]
     fn defaults_are_those_of_perftest() {
@@ -396,6 +418,8 @@ mod tests {
             "write bw -m 1000",
             "write bw -t 8 -Q 9",
             "write bw -D 2 -f 1",
+            "send bw -c UD -s 4097",
+            "send lat -c UD -m 1024 -s 2048",
         ] {
             let failure = plan(flags).expect_err(flags);
             assert_eq!(failure.exit, Exit::Usage, "{flags}");
@@ -405,7 +429,8 @@ mod tests {
     #[test]
     fn v125_a_server_takes_over_what_the_client_sends() {
         let server = plan("write bw").expect("fine");
-        let agreed = |flags| server.agreed(&plan(flags).expect("fine").announced(), false);
+        let agreed =
+            |flags| server.agreed(&plan(flags).expect("fine").announced(), false, Mtu::M4096);
         let all = agreed("write bw -a -n 10").expect("the same test");
         assert_eq!((all.sizes.len(), all.largest(), all.iters), (23, 1 << 23, 10));
         let timed = agreed("write bw -s 100 -D 3").expect("the same test");
@@ -417,9 +442,17 @@ mod tests {
             assert_eq!(agreed(other).expect_err(other).exit, Exit::Peer);
         }
         let client = plan("write bw -s 8").expect("fine");
-        assert_eq!(client.agreed(&server.announced(), true).expect("fine").sizes, [8]);
+        assert_eq!(client.agreed(&server.announced(), true, Mtu::M4096).expect("fine").sizes, [8]);
         let atomic = plan("atomic bw").expect("fine");
-        assert!(atomic.agreed(&atomic.announced(), false).is_ok());
+        assert!(atomic.agreed(&atomic.announced(), false, Mtu::M4096).is_ok());
+    }
+
+    #[test]
+    fn a_server_of_datagrams_shortens_the_default_of_its_client() {
+        let both = plan("send bw -c UD").expect("fine");
+        let mut server = both.agreed(&both.announced(), false, Mtu::M1024).expect("the same test");
+        server.limit_to(Mtu::M1024).expect("shortened");
+        assert_eq!(server.sizes, [1024]);
     }
 
     #[test]

@@ -23,7 +23,7 @@ pub struct Receiver<'a> {
     received: Vec<u64>,
     total: u64,
     offsets: Vec<u64>,
-    /// Since when the next message can be under way.
+    /// Since when messages can be under way.
     since: Instant,
     /// Where completions are taken to, made once: it is large.
     taken: Box<[WorkCompletion; POLL]>,
@@ -59,9 +59,10 @@ impl<'a> Receiver<'a> {
         Ok(receiver)
     }
 
-    /// The clock of the first message starts now.
-    pub fn start(&mut self) {
-        self.since = Instant::now();
+    /// The clock of the first message started when the peer could send it. When this end sees it may be much later:
+    /// on a busy machine all messages may lie there before this process runs again.
+    pub fn start(&mut self, since: Instant) {
+        self.since = since;
     }
 
     /// Messages that came on queue pair `qp`.
@@ -129,7 +130,6 @@ impl<'a> Receiver<'a> {
             }
             self.count(first as usize, done - before, now, times)?;
         }
-        self.since = now;
         Ok(true)
     }
 
@@ -159,10 +159,8 @@ impl<'a> Receiver<'a> {
         now: Instant,
         times: &mut Times,
     ) -> Result<(), Failure> {
-        for _ in 0..more {
-            times.posted(self.since);
-            times.completed(1, now);
-        }
+        (0..more).for_each(|_| times.posted(self.since));
+        times.completed(more as u64, now);
         self.received[qp] += more as u64;
         self.total += more as u64;
         self.replace(qp, more)

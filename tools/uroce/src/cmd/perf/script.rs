@@ -184,18 +184,24 @@ fn send_bandwidth(session: &PerfSession, output: &mut Output) -> Result<Option<b
 type Received = (Result<(), Stop>, Bandwidth, Vec<u64>);
 
 fn receive_size(session: &PerfSession, size: u64) -> Result<Received, Stop> {
+    let mut receiver = ready(session, size)?;
+    Ok(received(session, &mut receiver, size))
+}
+
+/// The client may send now, and the clock runs.
+fn ready(session: &PerfSession, size: u64) -> Result<Receiver<'_>, Failure> {
     let mut receiver = Receiver::new(session, size)?;
-    session.barrier()?;
-    let mut times = times(session);
-    receiver.start();
-    let done = receive(session, &mut receiver, &mut times);
+    receiver.start(session.go()?);
+    Ok(receiver)
+}
+
+/// As perftest, without a peak: messages wait in the queue for the receiver, so that a part of the run would look as
+/// fast as they are taken out.
+fn received(session: &PerfSession, receiver: &mut Receiver<'_>, size: u64) -> Received {
+    let mut times = Times::brief();
+    let done = receive(session, receiver, &mut times);
     let counts = (0..session.qps.len()).map(|qp| receiver.received(qp)).collect();
-    // Messages wait in the queue for the receiver, so that short spans would look too fast.
-    let mut row = figures(session, &times, size);
-    if row.peak > 0.0 {
-        row.peak = times.bandwidth(size, Peak::Quarter).peak;
-    }
-    Ok((done, row, counts))
+    (done, times.bandwidth(size, Peak::None), counts)
 }
 
 fn receive(
@@ -347,9 +353,7 @@ fn send_latency(session: &PerfSession, output: &mut Output) -> Result<Option<boo
     barriers(session, 2)?;
     let mut verdict = None;
     for size in session.plan.sizes.clone() {
-        let mut receiver = Receiver::new(session, size)?;
-        session.barrier()?;
-        receiver.start();
+        let mut receiver = ready(session, size)?;
         output.measuring(session, size);
         let (done, pinged) = pingpong::run(session, size, Some(&mut receiver));
         if pinged.latencies.count() > 0 {
@@ -359,4 +363,50 @@ fn send_latency(session: &PerfSession, output: &mut Output) -> Result<Option<boo
         verdict = verify::arrived(session, size, &[pinged.received]);
     }
     finish(session, verdict)
+}
+
+#[cfg(test)]
+mod tests {
+    use uroce_verbs::{Context, DatapathChoice, LoopbackFabric};
+
+    use super::super::plan;
+    use super::*;
+    use crate::channel::Channel;
+    use crate::interrupt::Interrupt;
+
+    fn open(fabric: &LoopbackFabric, address: [u8; 4], channel: Channel) -> PerfSession {
+        let datapath = DatapathChoice::Loopback(fabric.clone());
+        let context = Context::builder().address(address).datapath(datapath).open();
+        let plan = plan::testing::plan("send bw -s 1024 -n 100").expect("fine");
+        let context = context.expect("a loopback device");
+        let interrupt = Interrupt::default();
+        let session = PerfSession::open(context, channel, plan, &interrupt).expect("a peer");
+        connect_bandwidth(&session).expect("a peer");
+        session
+    }
+
+    #[test]
+    fn a_receiver_that_finds_all_messages_at_once_does_not_report_how_fast_it_takes_them() {
+        let fabric = LoopbackFabric::new();
+        let (client, server) = Channel::pair(&Interrupt::default()).expect("loopback");
+        let (busy, size) = (Duration::from_millis(300), 1024);
+        std::thread::scope(|scope| {
+            scope.spawn(|| {
+                let session = open(&fabric, [10, 9, 1, 1], client);
+                session.barrier().expect("a peer");
+                request_size(&session, size).0.expect("sent");
+                session.barrier().expect("a peer");
+            });
+            let session = open(&fabric, [10, 9, 1, 2], server);
+            let mut receiver = ready(&session, size).expect("a peer");
+            // The processor does something else meanwhile.
+            std::thread::sleep(busy);
+            let (done, row, _) = received(&session, &mut receiver, size);
+            done.expect("all came");
+            let most = 100.0 * 1024.0 / busy.as_secs_f64() / 1_048_576.0;
+            assert!(row.average > 0.0 && row.average <= most, "{row:?}");
+            assert_eq!((row.iterations, row.peak), (100, 0.0));
+            session.barrier().expect("a peer");
+        });
+    }
 }

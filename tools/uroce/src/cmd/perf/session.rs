@@ -1,6 +1,7 @@
 //! Both ends of a run get to know each other: versions, MTU, keys, connections, barriers.
 
 use std::sync::atomic::{AtomicBool, Ordering};
+use std::time::Instant;
 
 use uroce_exchange::perftest::{self, Announced, Keys, Measured};
 use uroce_verbs::{
@@ -81,7 +82,7 @@ impl PerfSession {
         channel.set_patience(Some(INTRODUCTION));
         let (mtu, announced) = agree(&context, &channel, &plan)?;
         if let Some(announced) = announced {
-            plan = plan.agreed(&announced, channel.is_client())?;
+            plan = plan.agreed(&announced, channel.is_client(), mtu)?;
         }
         plan.limit_to(mtu)?;
         let pd = context.alloc_pd().map_err(Failure::environment)?;
@@ -144,7 +145,9 @@ impl PerfSession {
         self.local = (0..).zip(&self.qps).map(|(i, qp)| self.keys_of(i, qp)).collect();
         for keys in &self.local {
             let theirs = self.channel.swap(&keys.encode())?;
-            self.remote.push(Keys::decode(&theirs).map_err(stranger)?);
+            let theirs = Keys::decode(&theirs).map_err(stranger)?;
+            self.channel.set_nic_of_peer(theirs.gid.to_ip());
+            self.remote.push(theirs);
         }
         Ok(())
     }
@@ -200,10 +203,18 @@ impl PerfSession {
     /// # Errors
     /// Exit 4 when the peer is gone.
     pub fn barrier(&self) -> Result<(), Failure> {
+        self.go().map(drop)
+    }
+
+    /// A barrier, and the moment before which the peer cannot have gone on behind it.
+    ///
+    /// # Errors
+    /// Exit 4 when the peer is gone.
+    pub fn go(&self) -> Result<Instant, Failure> {
         let note = if self.plan.args.verify { VERIFIES } else { 0 };
-        let theirs = self.barrier_with(note)?;
+        let (theirs, moment) = self.timed_barrier(note)?;
         self.peer_verifies.fetch_or(theirs == VERIFIES, Ordering::Relaxed);
-        Ok(())
+        Ok(moment)
     }
 
     /// A barrier that tells something of ours; the result is what the peer told so.
@@ -211,11 +222,15 @@ impl PerfSession {
     /// # Errors
     /// Exit 4 when the peer is gone.
     pub fn barrier_with(&self, note: u32) -> Result<u32, Failure> {
+        self.timed_barrier(note).map(|(theirs, _)| theirs)
+    }
+
+    fn timed_barrier(&self, note: u32) -> Result<(u32, Instant), Failure> {
         let mut keys = self.local[0];
         keys.srqn = note;
-        let theirs = self.channel.swap(&keys.encode())?;
+        let (theirs, moment) = self.channel.timed_swap(&keys.encode())?;
         // A peer that ended early says so instead of repeating its keys.
-        Ok(Keys::decode(&theirs).map_err(stranger)?.srqn)
+        Ok((Keys::decode(&theirs).map_err(stranger)?.srqn, moment))
     }
 
     /// Exchanges the results of a bandwidth test.

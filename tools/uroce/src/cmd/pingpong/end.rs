@@ -154,6 +154,9 @@ impl PingpongEnd {
         let records = bytes.chunks_exact(LEN).take(self.local.len());
         self.remote =
             records.map(Destination::decode).collect::<Result<_, _>>().map_err(stranger)?;
+        if let Some(to) = self.remote.first() {
+            channel.set_nic_of_peer(to.gid.to_ip());
+        }
         if let Some(unused) = self.remote.iter().find(|to| to.qpn == 0) {
             return Err(Failure::peer(format!(
                 "the peer has no queue pair for one of ours ({})",

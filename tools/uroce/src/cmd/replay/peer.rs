@@ -71,19 +71,20 @@ impl Peer {
     /// Connects to the agent, and takes the RoCE port of this machine.
     ///
     /// # Errors
-    /// Exit 4: no agent, or it refuses; exit 3: the port is taken.
+    /// Exit 4: no agent, or it refuses; exit 3: the port is taken, or there is no way to the agent; exit 1: Ctrl-C.
     pub fn open(to: &str, args: &ReplayArgs, global: &Global) -> Result<Self, Failure> {
         let token = token(args.token.as_ref()).ok_or_else(|| {
             Failure::usage("the agent wants a token")
                 .help("--token takes what `uroce conform agent` printed when it started")
         })?;
-        let (link, card) = AgentSession::open(to, token)?;
+        let interrupt = Interrupt::install();
+        let (link, card) = AgentSession::open(to, token, &interrupt)?;
         let address = match global.address {
             Some(address) => address,
             None => nic::address_towards(card.address)?,
         };
         let wire = UdpWire::open(address, global.roce_port(), global.pcap.as_deref())?;
-        Ok(Self { link, card, wire, interrupt: Interrupt::install(), count: 0 })
+        Ok(Self { link, card, wire, interrupt, count: 0 })
     }
 
     /// Plays one conversation at the pace of the recording.
