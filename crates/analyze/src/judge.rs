@@ -226,6 +226,7 @@ impl Judge {
             state.is_disordered |= figures.reordered > 0 || figures.duplicates > 0;
             state.peer = flow.peer().and_then(|peer| usize::try_from(peer.0).ok());
         }
+        self.note_heard();
         self.believe_refusals();
         let Self { flows, by_key, connections, ledger, end } = self;
         for (index, state) in flows.iter().enumerate() {
@@ -233,6 +234,20 @@ impl Judge {
             state.conclude(index, peer, *end, ledger);
         }
         connections.conclude(*end, |key| by_key.contains_key(key), ledger);
+    }
+
+    /// Notes for each flow whether anything came from where it goes to, of whatever queue pair.
+    fn note_heard(&mut self) {
+        let mut flows_of: HashMap<_, u32> = HashMap::new();
+        for key in self.by_key.keys() {
+            *flows_of.entry((key.source, key.destination)).or_default() += 1;
+        }
+        for state in &mut self.flows {
+            let Some(key) = state.key else { continue };
+            let back = flows_of.get(&(key.destination, key.source)).copied().unwrap_or(0);
+            // Between queue pairs of one address the flow itself goes that way, too.
+            state.is_heard = back > u32::from(key.source == key.destination);
+        }
     }
 
     /// Where no ICRC from one address to another is right, the first packets are believed, too: a NAK
@@ -280,9 +295,11 @@ impl Judge {
     }
 
     fn is_certain(&self, rule: &Rule, flow: FlowIndex) -> bool {
-        let Some(state) = flow.and_then(|flow| self.flows.get(flow)) else { return true };
+        let Some((index, state)) = flow.and_then(|flow| Some((flow, self.flows.get(flow)?))) else {
+            return true;
+        };
         let peer = state.peer.and_then(|peer| self.flows.get(peer));
         let allows = |state: &FlowState| state.allows(rule.assumption);
-        allows(state) && peer.is_none_or(allows) && !state.icrc.explains(rule, state.is_answered())
+        allows(state) && peer.is_none_or(allows) && !state.explains(rule, index, &self.ledger)
     }
 }

@@ -26,9 +26,12 @@ const XDP_ZERO_COPY: u64 = 1 << 3;
 const FEATURES_GET: u8 = 11;
 const FEATURES_HEADER: u16 = 1 | NLA_F_NESTED;
 const HEADER_DEV_INDEX: u16 = 1;
+const FEATURES_HARDWARE: u16 = 2;
 const FEATURES_ACTIVE: u16 = 4;
+const FEATURES_NO_CHANGE: u16 = 5;
 const BITSET_BITS: u16 = 3;
 const BIT_NAME: u16 = 2;
+const BIT_VALUE: u16 = 3;
 
 /// What rtnetlink says about an interface.
 #[derive(Debug, Clone, PartialEq, Eq)]
@@ -61,7 +64,7 @@ pub struct XdpSupport {
     pub zero_copy: bool,
 }
 
-/// The offloads of an interface that matter for GSO batches.
+/// Some of the offloads of an interface that matter for GSO batches: those that are on, or those that are fixed.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub struct Offloads {
     /// Received packets are merged (`gro`).
@@ -122,30 +125,58 @@ impl Offloads {
     ///
     /// ENOENT before Linux 5.7, which tells only by ioctl.
     pub fn of(index: u32) -> io::Result<Self> {
+        let mut family = Family::open("ethtool")?;
+        let active = find(Self::features(&mut family, index)?, FEATURES_ACTIVE);
+        Ok(Self::read(active.ok_or(Errno::PROTO)?))
+    }
+
+    /// Those that nobody can switch on or off, since the driver does not have them or never changes them.
+    ///
+    /// # Errors
+    ///
+    /// As [`of`](Self::of).
+    pub fn fixed(index: u32) -> io::Result<Self> {
+        let mut family = Family::open("ethtool")?;
+        let features = Self::features(&mut family, index)?;
+        let hardware = find(features, FEATURES_HARDWARE).ok_or(Errno::PROTO)?;
+        Ok(Self::read_fixed(hardware, find(features, FEATURES_NO_CHANGE).unwrap_or_default()))
+    }
+
+    fn features(family: &mut Family, index: u32) -> io::Result<&[u8]> {
         let mut header = [0; 8];
         header[..2].copy_from_slice(&8u16.to_ne_bytes());
         header[2..4].copy_from_slice(&HEADER_DEV_INDEX.to_ne_bytes());
         header[4..].copy_from_slice(&index.to_ne_bytes());
-        let mut family = Family::open("ethtool")?;
-        let features =
-            family.ask(FEATURES_GET, BorrowedAttribute::new(FEATURES_HEADER, &header))?;
-        let active = find(features, FEATURES_ACTIVE).ok_or(Errno::PROTO)?;
-        Ok(Self::read(active))
+        family.ask(FEATURES_GET, BorrowedAttribute::new(FEATURES_HEADER, &header))
     }
 
     /// From the set of features that are on; each is there with its name.
     fn read(active: &[u8]) -> Self {
-        let bits = find(active, BITSET_BITS).unwrap_or_default();
-        let on = |wanted: &str| {
-            attributes(bits)
-                .any(|(_, bit)| find(bit, BIT_NAME).is_some_and(|name| text(name) == wanted))
-        };
+        Self::by_name(|name| bit(active, name).is_some())
+    }
+
+    /// From the set of features that the driver has, where each has a value, and that of those that never change.
+    fn read_fixed(hardware: &[u8], no_change: &[u8]) -> Self {
+        Self::by_name(|name| {
+            let can = bit(hardware, name).is_some_and(|bit| find(bit, BIT_VALUE).is_some());
+            !can || bit(no_change, name).is_some()
+        })
+    }
+
+    fn by_name(has: impl Fn(&str) -> bool) -> Self {
         Self {
-            gro: on("rx-gro"),
-            gso: on("tx-generic-segmentation"),
-            udp_segmentation: on("tx-udp-segmentation"),
+            gro: has("rx-gro"),
+            gso: has("tx-generic-segmentation"),
+            udp_segmentation: has("tx-udp-segmentation"),
         }
     }
+}
+
+/// The feature called `wanted` in a set.
+fn bit<'a>(set: &'a [u8], wanted: &str) -> Option<&'a [u8]> {
+    let bits = attributes(find(set, BITSET_BITS).unwrap_or_default());
+    let is_it = |bit: &&[u8]| find(bit, BIT_NAME).is_some_and(|name| text(name) == wanted);
+    bits.map(|(_, bit)| bit).find(is_it)
 }
 
 /// Speed of the interface with that name, if its driver tells.
@@ -222,5 +253,22 @@ mod tests {
         let active = attribute(BITSET_BITS, &bits);
         let offloads = Offloads::read(&active);
         assert_eq!(offloads, Offloads { gro: true, gso: false, udp_segmentation: true });
+    }
+
+    #[test]
+    fn what_the_driver_has_not_and_what_never_changes_is_fixed() {
+        let bit = |name: &[u8], value: &[u8]| {
+            attribute(1, &[attribute(BIT_NAME, name), value.to_vec()].concat())
+        };
+        let on = attribute(BIT_VALUE, &[]);
+        let hardware = [
+            bit(b"rx-gro\0", &on),
+            bit(b"tx-generic-segmentation\0", &on),
+            bit(b"tx-udp-segmentation\0", &[]),
+        ];
+        let hardware = attribute(BITSET_BITS, &hardware.concat());
+        let never = attribute(BITSET_BITS, &bit(b"tx-generic-segmentation\0", &[]));
+        let fixed = Offloads::read_fixed(&hardware, &never);
+        assert_eq!(fixed, Offloads { gro: false, gso: true, udp_segmentation: true });
     }
 }

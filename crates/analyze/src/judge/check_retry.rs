@@ -13,7 +13,7 @@ use super::rules::retry::{
     RNR_LOOP, RNR_TIMER_IGNORED, SENDS_AFTER_FATAL, TIMEOUT_STORM,
 };
 use super::sight::Sight;
-use super::unanswered::{NotReady, Retries, Stuck};
+use super::unanswered::{Heard, NotReady, Retries, Stuck};
 use super::words::words;
 use crate::Timestamp;
 
@@ -263,7 +263,7 @@ impl Repeats {
         &self,
         flow: usize,
         end: Timestamp,
-        is_answered: bool,
+        heard: Heard,
         retries: Retries,
         ledger: &mut Ledger,
     ) {
@@ -285,14 +285,24 @@ impl Repeats {
                 })
             }
             Some(RequesterEnd::Stuck(stuck)) => {
+                let is_answered = heard == Heard::Answers;
                 let rule = if is_answered { &RETRIES_EXCEEDED } else { &UNANSWERED };
-                ledger.record(rule, Some(flow), stuck.frame, || {
-                    let (copies, psn) = (stuck.copies, stuck.psn & 0xff_ffff);
-                    format!("PSN {psn:#x} sent {copies} times until frame {}", stuck.frame)
-                });
+                ledger.record(rule, Some(flow), stuck.frame, || heard.explain(&stuck));
             }
             Some(RequesterEnd::Fatal(_)) => {}
-            None => self.conclude_close(flow, retries, ledger),
+            None => self.conclude_open(flow, heard, retries, ledger),
+        }
+    }
+
+    /// Nothing shows that the requester gave up. One that repeats at the end of the capture what it never heard an
+    /// answer to may go on, but has nobody to talk to.
+    fn conclude_open(&self, flow: usize, heard: Heard, retries: Retries, ledger: &mut Ledger) {
+        let stuck = self.stuck.filter(|it| self.close.is_none() && self.is_waiting(it));
+        match (heard, stuck) {
+            (Heard::Others(_) | Heard::Nothing(_), Some(stuck)) => {
+                ledger.record(&UNANSWERED, Some(flow), stuck.frame, || heard.explain(&stuck));
+            }
+            _ => self.conclude_close(flow, retries, ledger),
         }
     }
 

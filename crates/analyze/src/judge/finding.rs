@@ -95,6 +95,11 @@ impl Ledger {
         told.map(|entry| entry.count).sum()
     }
 
+    /// `flow` broke `rule`.
+    pub(super) fn has(&self, rule: &Rule, flow: usize) -> bool {
+        self.places.contains_key(&(rule.name, Some(flow)))
+    }
+
     /// Findings that were not kept.
     pub(super) const fn refused(&self) -> u64 {
         self.refused

@@ -8,9 +8,11 @@ use super::check_retry::{Fatal, Repeats, RequesterEnd};
 use super::check_sequence::SequenceSeen;
 use super::finding::Ledger;
 use super::requests::RequestsSeen;
-use super::rule::Assumption;
+use super::rule::{Assumption, Rule};
+use super::rules::acknowledge::UNANSWERED;
 use super::rules::capture::CAPTURE_INCOMPLETE;
-use super::unanswered::Retries;
+use super::rules::retry::TIMEOUT_STORM;
+use super::unanswered::{Heard, Retries};
 use crate::Timestamp;
 use crate::track::FlowKey;
 
@@ -66,6 +68,8 @@ pub(super) struct FlowState {
     pub(super) doubtful: Option<Fatal>,
     /// How its requests first came to their end before the queue pair began anew.
     pub(super) past: Option<PastEnd>,
+    /// Some packet came from the address that it goes to; known at the end of the capture.
+    pub(super) is_heard: bool,
 }
 
 /// How the requests of a flow came to their end before they began anew.
@@ -98,7 +102,8 @@ impl FlowState {
         let end = self.end(time);
         if is_connected || matches!(end, Some(RequesterEnd::Fatal(_))) {
             let is_answered = self.is_answered();
-            self.repeats.conclude(index, time, is_answered, self.retries(), ledger);
+            let heard = if is_answered { Heard::Answers } else { Heard::NoAnswer };
+            self.repeats.conclude(index, time, heard, self.retries(), ledger);
             self.past = self.past.or(end.map(|end| PastEnd { end, is_answered }));
         }
     }
@@ -137,7 +142,7 @@ impl FlowState {
         let is_answered = self.is_answered();
         self.icrc.conclude(index, is_answered, ledger);
         check_path::conclude(index, self.path, peer.and_then(|peer| peer.path), ledger);
-        self.repeats.conclude(index, end, is_answered, self.retries(), ledger);
+        self.repeats.conclude(index, end, self.heard(), self.retries(), ledger);
         self.answers.conclude(index, end, ledger);
         self.congestion.conclude(index, ledger);
         if self.is_incomplete {
@@ -145,6 +150,23 @@ impl FlowState {
                 format!("{} packets at least are missing", self.lacks)
             });
         }
+    }
+
+    /// What came back, at the end of the capture.
+    fn heard(&self) -> Heard {
+        match self.key.map(|key| key.destination) {
+            _ if self.is_answered() => Heard::Answers,
+            None => Heard::NoAnswer,
+            Some(address) if self.is_heard => Heard::Others(address),
+            Some(address) => Heard::Nothing(address),
+        }
+    }
+
+    /// A finding by `rule` about the flow `index` is told by a graver one.
+    pub(super) fn explains(&self, rule: &Rule, index: usize, ledger: &Ledger) -> bool {
+        let is_answered = self.is_answered();
+        let is_alone = *rule == TIMEOUT_STORM && !is_answered && ledger.has(&UNANSWERED, index);
+        is_alone || self.icrc.explains(rule, is_answered)
     }
 
     /// A response or an acknowledgement came to one of its requests.

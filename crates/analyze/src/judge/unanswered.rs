@@ -1,5 +1,6 @@
 //! Requests that wait for their answer.
 
+use std::net::IpAddr;
 use std::time::Duration;
 
 use crate::Timestamp;
@@ -15,6 +16,44 @@ pub(super) struct Stuck {
     pub(super) interval: Duration,
     /// The interval before; zero if there was none.
     pub(super) interval_before: Duration,
+}
+
+impl Stuck {
+    /// What was sent how often, in words.
+    pub(super) fn words(&self) -> String {
+        let psn = self.psn & 0xff_ffff;
+        format!("PSN {psn:#x} sent {} times until frame {}", self.copies, self.frame)
+    }
+}
+
+/// What came from the end that requests go to.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub(super) enum Heard {
+    /// Answers to them.
+    Answers,
+    /// No answer. Whether anything else came is not known.
+    NoAnswer,
+    /// No answer, but other packets of this address.
+    Others(IpAddr),
+    /// Nothing at all of this address.
+    Nothing(IpAddr),
+}
+
+impl Heard {
+    /// What keeps away the answers to a packet that was sent again and again.
+    pub(super) fn explain(self, stuck: &Stuck) -> String {
+        let what = stuck.words();
+        match self {
+            Self::Answers | Self::NoAnswer => what,
+            Self::Others(address) => format!(
+                "{what}; no answer came, only other packets of {address}: its queue pair is not ready, or the number is wrong"
+            ),
+            Self::Nothing(address) => format!(
+                "nothing ever came from {address}: it was not reached, UDP 4791 is closed there, the queue pair number \
+                 is wrong, or the capture has one direction only; {what}"
+            ),
+        }
+    }
 }
 
 /// A responder that was not ready.

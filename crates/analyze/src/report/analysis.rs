@@ -1,6 +1,6 @@
 //! From frames to a report.
 
-use std::collections::HashSet;
+use std::collections::{BTreeSet, HashSet};
 use std::net::IpAddr;
 
 use uroce_cm::{Mad, Message};
@@ -15,7 +15,7 @@ use super::{
 };
 use crate::judge::{Explanation, Finding, Judge};
 use crate::track::{Annotation, Conversation, Flow, FlowId, Role, Tracker, TrackerConfig};
-use crate::{Dissector, DissectorConfig, Filter, Frame, FrameKind, Packet};
+use crate::{Dissector, DissectorConfig, Filter, Frame, FrameKind, Learned, Packet};
 
 /// Most closed connections that are remembered.
 const MOST_CLOSED: usize = 65_536;
@@ -44,6 +44,8 @@ pub struct Analysis {
     capture: CaptureSummary,
     /// Flows with a packet that passed the filter; not kept without a filter.
     chosen: HashSet<FlowId>,
+    /// A packet passed the filter, but for [`Filter::only_errors`].
+    has_chosen: bool,
     /// Ends whose connection was closed.
     closed: HashSet<(IpAddr, Qpn)>,
 }
@@ -57,6 +59,7 @@ impl Analysis {
             judge: Judge::new(),
             capture: CaptureSummary::default(),
             chosen: HashSet::new(),
+            has_chosen: false,
             closed: HashSet::new(),
             config,
         }
@@ -65,14 +68,14 @@ impl Analysis {
     /// Takes the next frame, and calls `sink` for each packet in it.
     #[inline]
     pub fn handle_frame(&mut self, frame: &Frame<'_>, sink: &mut dyn FnMut(Seen<'_>)) -> FrameKind {
-        let Self { config, dissector, tracker, judge, capture, chosen, closed } = self;
+        let Self { config, dissector, tracker, judge, capture, chosen, has_chosen, closed } = self;
         let kind = dissector.dissect(frame, &mut |packet, payload, _| {
             let annotation = tracker.handle_packet(packet, payload);
             judge.handle_packet(packet, payload, &annotation, tracker);
             capture.note_packet(packet);
             let seen = Seen { packet, payload, annotation: &annotation, tracker };
             if !config.filter.is_empty() {
-                choose(&config.filter, &seen, frame.comment, chosen);
+                *has_chosen |= choose(&config.filter, &seen, frame.comment, chosen);
             }
             if let Some(end) = closed_by(packet, &annotation, payload)
                 && closed.len() < MOST_CLOSED
@@ -91,6 +94,23 @@ impl Analysis {
     /// The capture could not be read any further.
     pub fn handle_error(&mut self, error: impl ToString) {
         self.capture.error = Some(error.to_string());
+    }
+
+    /// There are packets, and none of them is what the filter asks for: it names a queue pair, an address or the like
+    /// that the capture does not have. Where it asks for signs of trouble only, that there are none is an answer.
+    pub fn misses_all(&self) -> bool {
+        !self.config.filter.is_empty() && !self.has_chosen && self.capture.packets() > 0
+    }
+
+    /// The queue pairs that the capture has, whatever the filter: `10.0.0.1 0x11`, in the order of their addresses.
+    pub fn queue_pairs(&self) -> Vec<String> {
+        let ends = self.tracker.flows().iter().flat_map(|flow| {
+            let key = flow.key();
+            let source = flow.source_qpn().map(|qpn| (key.source, qpn));
+            [source, Some((key.destination, key.destination_qpn))]
+        });
+        let ends: BTreeSet<_> = ends.flatten().collect();
+        ends.into_iter().map(|(address, qpn)| EndRow::new(address, Some(qpn)).text()).collect()
     }
 
     /// What the capture called `name` tells.
@@ -192,11 +212,15 @@ impl Analysis {
     }
 }
 
+/// Takes the flow of a packet that passes. True if it does, or would if it were a sign of trouble.
 #[cold]
-fn choose(filter: &Filter, seen: &Seen<'_>, comment: &str, chosen: &mut HashSet<FlowId>) {
-    if filter.matches(seen.packet, seen.payload, Known::default().learn(seen, comment)) {
+fn choose(filter: &Filter, seen: &Seen<'_>, comment: &str, chosen: &mut HashSet<FlowId>) -> bool {
+    let learned = Known::default().learn(seen, comment);
+    if filter.matches(seen.packet, seen.payload, learned) {
         chosen.insert(seen.annotation.flow);
+        return true;
     }
+    filter.matches(seen.packet, seen.payload, Learned { is_error: true, ..learned })
 }
 
 /// Why a conversation failed.

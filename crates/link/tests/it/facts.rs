@@ -28,6 +28,8 @@ fn offloads_are_those_that_are_on_now() {
         let expected = Offloads { gro: on, gso: on, udp_segmentation: on };
         assert_eq!(offloads(&wire.a, index), expected);
     }
+    let nothing = Offloads { gro: false, gso: false, udp_segmentation: false };
+    assert_eq!(wire.a.run(move || Offloads::fixed(index)).expect("Linux 5.7 or later"), nothing);
     wire.a.sh("ethtool -K wa gro off");
     let expected = Offloads { gro: false, gso: true, udp_segmentation: true };
     assert_eq!(offloads(&wire.a, index), expected);

@@ -19,7 +19,8 @@ use crate::source::{self, SourceArgs};
 use crate::terminal;
 
 const AFTER: &str = "\
-Exit codes: 0 the capture was read to its end, whatever is in it; 1 it is damaged, or with --strict an error was found.
+Exit codes: 0 the capture was read to its end, whatever is in it; 1 it is damaged, or with --strict an error was found;
+2 no packet is chosen.
 Examples:
   uroce analyze run.pcapng
   uroce analyze run.pcapng --qp 0x11
@@ -68,8 +69,8 @@ impl AnalyzeArgs {
 ///
 /// # Errors
 /// Exit 1 for a capture that is damaged, after what came before the damage was told, and for errors
-/// that were found with `--strict`; exit 2 for what is no capture; exit 3 if a file cannot be read or
-/// written.
+/// that were found with `--strict`; exit 2 for what is no capture, and if it has packets and none is chosen; exit 3 if
+/// a file cannot be read or written.
 pub fn run(args: &AnalyzeArgs, global: &Global) -> Result<(), Failure> {
     let mut capture = args.source.open("analyze", global, &Interrupt::install(), args.count)?;
     let mut annotated = args.annotate.as_deref().map(|out| Annotated::create(out, &args.source));
@@ -81,6 +82,10 @@ pub fn run(args: &AnalyzeArgs, global: &Global) -> Result<(), Failure> {
         ..AnalysisConfig::default()
     });
     let end = read(&mut capture, &mut analysis, annotated.as_mut());
+    if end.is_ok() && analysis.misses_all() {
+        annotated.map_or(Ok(()), Annotated::finish)?;
+        return Err(nothing(args, &analysis));
+    }
     let report = Report { source: args.source.name(), ..analysis.finish(args.file()) };
     show(&report, args, global);
     annotated.map_or(Ok(()), Annotated::finish)?;
@@ -120,6 +125,19 @@ fn show(report: &Report, args: &AnalyzeArgs, global: &Global) {
     if !args.filter.filter().is_empty() {
         out(&report.details(terminal::style()));
     }
+}
+
+/// Most queue pairs that a wrong choice is told of.
+const QUEUE_PAIRS: usize = 8;
+
+fn nothing(args: &AnalyzeArgs, analysis: &Analysis) -> Failure {
+    let all = analysis.queue_pairs();
+    let mut names = all[..all.len().min(QUEUE_PAIRS)].join(", ");
+    if let Some(more) = all.len().checked_sub(QUEUE_PAIRS).filter(|more| *more > 0) {
+        names += &format!(" and {more} more");
+    }
+    Failure::usage(format!("{}: no packet is chosen", args.source.name()))
+        .help(format!("the capture has the queue pairs {names}"))
 }
 
 fn judge(report: &Report, args: &AnalyzeArgs) -> Result<(), Failure> {

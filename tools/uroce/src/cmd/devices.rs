@@ -1,7 +1,10 @@
 //! `uroce devices`: the columns of `ibv_devices`, and what else helps to choose.
 
+use std::net::IpAddr;
+
 use serde_json::json;
-use uroce_service::{serves, socket_path};
+use uroce_device::interface_of;
+use uroce_service::{serves, socket_path, status};
 use uroce_verbs::{DatapathChoice, DeviceInfo};
 
 use crate::failure::Failure;
@@ -9,12 +12,13 @@ use crate::global::Global;
 use crate::nic;
 use crate::report::{json, out};
 
-/// Lists the devices.
+/// Lists the devices, and what a service serves of 127.0.0.0/8.
 ///
 /// # Errors
 /// Exit 3 when there are none.
 pub fn run(global: &Global) -> Result<(), Failure> {
-    let devices = nic::all()?;
+    let mut devices = nic::all()?;
+    devices.extend(served_beyond(&devices, global));
     if global.json {
         let devices: Vec<_> = devices.iter().map(|device| as_json(device, global)).collect();
         json::print(&json!({ "version": json::VERSION, "devices": devices }));
@@ -44,6 +48,15 @@ fn guid(device: &DeviceInfo) -> u64 {
 /// The datapath of the service that holds the port of the device for all users, if one does.
 fn served(device: &DeviceInfo, global: &Global) -> Option<&'static str> {
     serves(&socket_path(), (device.address, global.roce_port()).into())
+}
+
+/// Devices on addresses that a service has and no interface lists: all but the first of 127.0.0.0/8.
+fn served_beyond(listed: &[DeviceInfo], global: &Global) -> Vec<DeviceInfo> {
+    let all = status(&socket_path()).unwrap_or_default();
+    let here = all.iter().map(|it| it.local).filter(|it| it.port() == global.roce_port());
+    let is_new = |address: &IpAddr| listed.iter().all(|device| device.address != *address);
+    let devices = here.map(|it| it.ip()).filter(is_new).filter_map(interface_of);
+    devices.filter(|device| served(device, global).is_some()).collect()
 }
 
 fn as_json(device: &DeviceInfo, global: &Global) -> serde_json::Value {

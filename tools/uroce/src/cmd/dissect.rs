@@ -24,7 +24,7 @@ Examples:
   uroce dissect -i eth0 --opcode cm
   tcpdump -i eth0 -U -w - udp port 4791 | uroce dissect -
   uroce dissect run.pcap --fields frame.number,infiniband.bth.psn,uroce.icrc.status
-Names of fields, and what the words of a line mean: docs/dissect.md";
+-v shows the names of fields. All that only this program has, and what the words of a line mean: docs/dissect.md";
 
 /// Options of `uroce dissect`.
 #[derive(Debug, Args)]
@@ -66,11 +66,15 @@ pub fn run(args: &DissectArgs, global: &Global) -> Result<(), Failure> {
         true => Some(args.source.known(global.roce_port(), &interrupt)?),
         false => None,
     };
+    let chooses = !filter.is_empty() && args.count != Some(0);
     let mut printer = Printer::new(config, style, &args.fields, filter, known);
     let mut capture = args.source.open("dissect", global, &interrupt, None)?;
     let mut out = BufWriter::with_capacity(64 * 1024, io::stdout().lock());
     let end = print_all(args, &mut capture, &mut printer, &mut out);
     capture.tell_dropped();
+    if chooses && printer.printed() == 0 && matches!(end, Ok(Ok(()))) {
+        eprintln!("note: no packet of {} passes the filter", args.source.name());
+    }
     match end.and_then(|end| out.flush().map(|()| end)) {
         Ok(end) => end,
         // A reader that went away (`| head`) is no error.

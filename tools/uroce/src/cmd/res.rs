@@ -54,7 +54,7 @@ impl ObjectKind {
 /// Lists the objects.
 ///
 /// # Errors
-/// Exit 3 when the system does not tell who is there, or every process is of another user.
+/// Exit 3 when the system does not tell who is there, or the process that `--pid` names is of another user.
 pub fn run(args: &ResArgs, global: &Global) -> Result<(), Failure> {
     let survey = Survey::take(global, args.pid)?;
     match args.kind.map(ObjectKind::resource) {

@@ -37,7 +37,7 @@ pub struct StatArgs {
 /// Lists the counters.
 ///
 /// # Errors
-/// Exit 3 when the system does not tell who is there, or every process is of another user.
+/// Exit 3 when the system does not tell who is there, or the process that `--pid` names is of another user.
 pub fn run(args: &StatArgs, global: &Global) -> Result<(), Failure> {
     let survey = Survey::take(global, args.pid)?;
     if args.prometheus {

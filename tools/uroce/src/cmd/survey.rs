@@ -70,23 +70,23 @@ impl Survey {
         })
     }
 
-    /// Tells who did not answer.
+    /// Tells who did not answer. Devices of other users are no failure, since nobody asked for them by name.
     ///
     /// # Errors
-    /// Exit 3 if there are devices, but all of them of other users.
+    /// Exit 3 if the process that was asked about is of another user.
     pub fn finish(&self) -> Result<(), Failure> {
+        if let (Some(_), [], [silent, ..]) = (self.pid, &self.reports[..], &self.silent[..])
+            && matches!(silent.reason, SilentReason::OtherUser(_))
+        {
+            return Err(Failure::environment(silent).help("use sudo"));
+        }
         for silent in &self.silent {
             eprintln!("note: {silent}");
         }
         if self.reports.is_empty() && self.silent.is_empty() {
             eprintln!("note: {}", self.nothing());
         }
-        match self.silent.first() {
-            Some(Silent { reason: SilentReason::OtherUser(_), .. }) if self.reports.is_empty() => {
-                Err(Failure::environment(format!("{}", self.silent[0])).help("use sudo"))
-            }
-            _ => Ok(()),
-        }
+        Ok(())
     }
 }
 

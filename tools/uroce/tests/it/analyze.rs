@@ -136,11 +136,27 @@ fn what_is_no_capture_is_wrong_usage() {
         &format!("ladder {} --qp 0x999999", pcap("loss")),
         &format!("ladder {} --psn 9..x", pcap("loss")),
         &format!("analyze {} --opcode shout", pcap("loss")),
+        &format!("analyze {} --qp 999", pcap("loss")),
+        &format!("analyze {} --qp 999 --errors", pcap("loss")),
+        &format!("analyze {} --host 192.0.2.1", pcap("loss")),
     ] {
         let output = run(words);
         assert_eq!(code(&output), 2, "{words}: {}", text(&output));
         assert!(!output.stderr.is_empty(), "{words}");
     }
+}
+
+#[test]
+fn a_queue_pair_that_the_capture_has_not_is_no_clean_bill() {
+    let output = run(&format!("analyze {} --qp 999", pcap("loss")));
+    assert_eq!((code(&output), output.stdout.len()), (2, 0), "{}", text(&output));
+    let said = text(&output);
+    assert!(said.contains("no packet is chosen") && said.contains("10.77.0.1 0x192fa1"), "{said}");
+    let clean = run(&format!("analyze {} --errors", pcap("rc-send")));
+    assert_eq!(code(&clean), 0, "that nothing is wrong is an answer: {}", text(&clean));
+    let output = run(&format!("dissect {} --qp 999", pcap("loss")));
+    assert_eq!((code(&output), output.stdout.len()), (0, 0), "{}", text(&output));
+    assert!(text(&output).contains("passes the filter"), "{}", text(&output));
 }
 
 #[test]

@@ -2,7 +2,8 @@
 
 use std::io::{BufRead, BufReader};
 use std::os::unix::process::CommandExt;
-use std::process::{Child, Command, Stdio};
+use std::process::{Child, Command, Output, Stdio};
+use std::sync::atomic::{AtomicU32, Ordering};
 
 use crate::common::{PROGRAM, text, uroce};
 
@@ -81,27 +82,50 @@ fn a_process_that_died_is_not_listed() {
     assert_eq!(server.ask("res"), "");
 }
 
-#[test]
-fn another_user_is_told_whose_it_is_and_nothing_else() {
-    let server = Server::start("127.0.0.34");
-    let copy = std::env::temp_dir().join(format!("uroce-res-{}", std::process::id()));
+/// What another user sees who runs `uroce WORDS`; nothing where nobody can become one.
+fn of_another_user(words: &[&str]) -> Option<Output> {
+    static COPIES: AtomicU32 = AtomicU32::new(0);
+    let copy = COPIES.fetch_add(1, Ordering::Relaxed);
+    let copy = std::env::temp_dir().join(format!("uroce-res-{}-{copy}", std::process::id()));
     // By another process: what this one has open for writing, a child that another test starts just now
     // has open as well, and the copy would be busy.
     assert!(Command::new("cp").arg(PROGRAM).arg(&copy).status().expect("cp").success());
     let mut other = Command::new(&copy);
-    other.args(["res", "--pid", &server.0.id().to_string()]).env("NO_COLOR", "1");
+    other.args(words).env("NO_COLOR", "1");
     let done = other.uid(NOBODY).gid(NOBODY).output();
     let _ = std::fs::remove_file(&copy);
-    let output = match done {
+    match done {
         Err(error) if error.kind() == std::io::ErrorKind::PermissionDenied => {
             assert!(std::env::var_os("CI").is_none(), "CI runs this as root");
             println!("skipped: only root can become another user");
-            return;
+            None
         }
-        done => done.expect("it starts"),
-    };
+        done => Some(done.expect("it starts")),
+    }
+}
+
+#[test]
+fn another_user_is_told_whose_it_is_and_nothing_else() {
+    let server = Server::start("127.0.0.34");
+    let pid = server.0.id().to_string();
+    let Some(output) = of_another_user(&["res", "--pid", &pid]) else { return };
     assert_eq!(output.status.code(), Some(3), "{}", text(&output));
     let said = text(&output);
     assert!(said.contains("it belongs to user 0") && said.contains("help: use sudo"), "{said}");
+    assert_eq!(said.matches("it belongs to user 0").count(), 1, "once is enough: {said}");
     assert!(output.stdout.is_empty(), "{said}");
+}
+
+#[test]
+fn devices_of_others_are_no_failure_of_whoever_asks_for_all() {
+    let server = Server::start("127.0.0.35");
+    let pid = server.0.id();
+    for words in ["res", "stat"] {
+        let Some(output) = of_another_user(&[words]) else { return };
+        let said = text(&output);
+        assert_eq!(output.status.code(), Some(0), "{said}");
+        let mut notes = said.lines().filter(|line| line.starts_with("note: "));
+        assert!(notes.any(|note| note.contains(&format!("process {pid} "))), "{said}");
+        assert!(!said.contains("error"), "{said}");
+    }
 }

@@ -81,6 +81,21 @@ fn a_service_is_shown_to_people_and_programs() {
     assert_eq!((status, &value["devices"][0]["datapath"]), (0, &"udp".into()), "another port");
 }
 
+#[test]
+fn an_address_that_no_interface_lists_is_shown_if_it_is_served() {
+    let service = Service::with("127.0.99.1", 1);
+    let port = service.port;
+    let (status, lines) = service.run(&format!("devices --roce-port {port}"));
+    let line = lines.lines().find(|line| line.contains("127.0.99.1")).unwrap_or_default();
+    assert!(status == 0 && line.ends_with("127.0.99.1 (served by udp)"), "{lines}");
+    for words in ["-d 127.0.99.1", "--address 127.0.99.1"] {
+        let (status, lines) = service.run(&format!("devinfo -v {words} --roce-port {port}"));
+        assert!(status == 0 && lines.contains("served"), "{lines}");
+    }
+    let (_, lines) = service.run("devices --roce-port 14793");
+    assert!(!lines.contains("127.0.99.1"), "another port: {lines}");
+}
+
 /// Two clients of one service, with links between clients and without.
 #[test]
 fn clients_of_one_address_exchange_messages_with_and_without_links() {

@@ -100,9 +100,9 @@ pub(crate) static UNANSWERED: Rule = Rule {
     name: "unanswered",
     severity: Severity::Warning,
     title: "Requests without any answer",
-    meaning: "The peer does not receive them, drops them silently, or its answers are lost.",
+    meaning: "The peer does not receive them, drops them silently, or its answers are lost or not captured.",
     advice: "Does the peer have this queue pair, in state RTR or RTS? Firewall for UDP 4791, path MTU, \
-     wrong destination address, the drop counters of the peer.",
+     wrong destination address, the drop counters of the peer; whether the capture has both directions.",
     assumption: Assumption::Complete,
     threshold: 1,
 };

@@ -127,6 +127,30 @@ fn a_storm_of_timeouts() {
     silent(Scene::connected(), 6).keeps("timeout-storm");
 }
 
+/// The capture ends too early to show that the requester gave up.
+#[test]
+fn a_peer_of_which_nothing_ever_came_is_told_and_not_the_storm() {
+    let asks = |copies: u32, other: &[Packet]| {
+        let mut scene = Scene::new();
+        other.iter().for_each(|packet| scene.give(*packet, &[]));
+        for _ in 0..copies {
+            scene.wait(MS * 100);
+            scene.send(10);
+        }
+        scene
+    };
+    let finding = asks(9, &[]).breaks("unanswered");
+    for part in ["nothing ever came from 10.0.0.2", "one direction only", "PSN 0xa sent 9 times"] {
+        assert!(finding.text.contains(part), "{part} in {}", finding.text);
+    }
+    asks(9, &[]).keeps("timeout-storm");
+    assert_eq!(asks(9, &[]).explanations(), [], "it may go on");
+    asks(2, &[]).keeps("unanswered");
+    let finding = asks(3, &[super::scene::management(true)]).breaks("unanswered");
+    assert!(finding.text.contains("only other packets of 10.0.0.2"), "{}", finding.text);
+    silent(Scene::connected(), 9).keeps("unanswered");
+}
+
 #[test]
 fn copies_that_the_network_made_are_no_storm() {
     let mut scene = Scene::connected();

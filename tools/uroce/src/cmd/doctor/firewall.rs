@@ -4,7 +4,8 @@ mod iptables;
 mod nft;
 mod verdict;
 
-use std::io::ErrorKind;
+use std::ffi::OsStr;
+use std::io::{Error, ErrorKind};
 use std::process::Command;
 
 use verdict::{Chain, Judgement, Packet, Way};
@@ -50,8 +51,18 @@ fn rules(program: &str, args: &[&str]) -> ProgramOutput {
                 said.lines().next().unwrap_or("no reason given").trim().to_owned(),
             )
         }
-        Err(error) if error.kind() == ErrorKind::NotFound => ProgramOutput::NotInstalled,
-        Err(error) => ProgramOutput::Refused(error.to_string()),
+        Err(error) => not_run(program, &error, &std::env::var_os("PATH").unwrap_or_default()),
+    }
+}
+
+/// Why it did not run. The search of `path` is refused also by a folder that this user may not look into: what is not
+/// seen in any of them is not installed for him.
+fn not_run(program: &str, error: &Error, path: &OsStr) -> ProgramOutput {
+    let is_seen = || std::env::split_paths(path).any(|folder| folder.join(program).exists());
+    match error.kind() {
+        ErrorKind::NotFound => ProgramOutput::NotInstalled,
+        ErrorKind::PermissionDenied if !is_seen() => ProgramOutput::NotInstalled,
+        _ => ProgramOutput::Refused(error.to_string()),
     }
 }
 
@@ -112,6 +123,16 @@ mod tests {
         let absent = report(&[], &[("nft", ProgramOutput::NotInstalled)], &packet());
         assert!(absent.what.contains("neither"), "{absent}");
         assert_eq!(of_nft(r#"{"nftables": []}"#).state, State::Ok);
+    }
+
+    #[test]
+    fn a_refused_search_is_no_refused_program() {
+        let refused = Error::from(ErrorKind::PermissionDenied);
+        let path = OsStr::new("/no/such/folder:/etc");
+        assert_eq!(not_run("no-such-program", &refused, path), ProgramOutput::NotInstalled);
+        assert!(matches!(not_run("passwd", &refused, path), ProgramOutput::Refused(_)));
+        let other = Error::from(ErrorKind::OutOfMemory);
+        assert!(matches!(not_run("no-such-program", &other, path), ProgramOutput::Refused(_)));
     }
 
     #[test]

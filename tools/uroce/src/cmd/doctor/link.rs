@@ -24,7 +24,7 @@ pub fn examine(subject: &Subject) -> Vec<Finding> {
         state(subject),
         mtu(netdev, subject.interface.mtu),
         driver(netdev, facts.as_ref().ok().and_then(|facts| facts.kind.as_deref())),
-        offloads(netdev, &Offloads::of(subject.index)),
+        offloads(netdev, &Offloads::of(subject.index), Offloads::fixed(subject.index).ok()),
         xdp(netdev, &facts.map(|facts| facts.xdp), &XdpSupport::of(subject.index)),
     ]
 }
@@ -80,7 +80,8 @@ fn queues(folder: &Path) -> String {
     format!("{} in, {} out", count("rx-"), count("tx-"))
 }
 
-fn offloads(netdev: &str, found: &io::Result<Offloads>) -> Finding {
+/// `fixed` are those that nobody can switch on.
+fn offloads(netdev: &str, found: &io::Result<Offloads>, fixed: Option<Offloads>) -> Finding {
     let on = match found {
         Ok(on) => on,
         Err(error) => {
@@ -88,17 +89,31 @@ fn offloads(netdev: &str, found: &io::Result<Offloads>) -> Finding {
                 .repair(format!("ethtool -k {netdev}"));
         }
     };
-    let each = [("gro", on.gro), ("gso", on.gso), ("tx-udp-segmentation", on.udp_segmentation)];
-    let off: Vec<_> = each.iter().filter(|(_, on)| !on).map(|(name, _)| *name).collect();
+    let fixed = fixed.unwrap_or(Offloads { gro: false, gso: false, udp_segmentation: false });
+    let each = [
+        ("gro", on.gro, fixed.gro),
+        ("gso", on.gso, fixed.gso),
+        ("tx-udp-segmentation", on.udp_segmentation, fixed.udp_segmentation),
+    ];
+    let off: Vec<_> = each.iter().filter(|(_, on, _)| !on).collect();
     if off.is_empty() {
         return Finding::ok("offloads", "gro, gso and tx-udp-segmentation are on");
     }
-    let switches: Vec<_> = off.iter().map(|name| format!("{name} on")).collect();
-    Finding::note(
-        "offloads",
-        format!("off: {}; trains are cut early, which is slower", off.join(", ")),
-    )
-    .repair(format!("sudo ethtool -K {netdev} {}", switches.join(" ")))
+    let names = off.iter().map(|(name, _, is_fixed)| {
+        format!(
+            "{name}{}",
+            if *is_fixed { " (fixed: this interface cannot have it on)" } else { "" }
+        )
+    });
+    let names: Vec<_> = names.collect();
+    let what = format!("off: {}; trains are cut early, which is slower", names.join(", "));
+    let switches = off.iter().filter(|(_, _, is_fixed)| !is_fixed);
+    let switches: Vec<_> = switches.map(|(name, ..)| format!("{name} on")).collect();
+    let finding = Finding::note("offloads", what);
+    match switches.as_slice() {
+        [] => finding,
+        switches => finding.repair(format!("sudo ethtool -K {netdev} {}", switches.join(" "))),
+    }
 }
 
 fn xdp(netdev: &str, attached: &io::Result<Attached>, support: &io::Result<XdpSupport>) -> Finding {
@@ -143,15 +158,26 @@ mod tests {
     #[test]
     fn one_command_switches_all_missing_offloads_on() {
         let found = Offloads { gro: false, gso: true, udp_segmentation: false };
-        let finding = offloads("eth0", &Ok(found));
+        let finding = offloads("eth0", &Ok(found), None);
         assert_eq!(
             finding.repair.as_deref(),
             Some("sudo ethtool -K eth0 gro on tx-udp-segmentation on")
         );
         let all = Offloads { gro: true, gso: true, udp_segmentation: true };
-        assert_eq!(offloads("eth0", &Ok(all)).state, State::Ok);
-        let unseen = offloads("eth0", &Err(io::Error::from_raw_os_error(2)));
+        assert_eq!(offloads("eth0", &Ok(all), None).state, State::Ok);
+        let unseen = offloads("eth0", &Err(io::Error::from_raw_os_error(2)), None);
         assert_eq!(unseen.state, State::Note);
+    }
+
+    #[test]
+    fn no_command_switches_on_what_is_fixed() {
+        let found = Offloads { gro: true, gso: true, udp_segmentation: false };
+        let fixed = Offloads { gro: false, gso: false, udp_segmentation: true };
+        let finding = offloads("eth0", &Ok(found), Some(fixed));
+        assert_eq!((finding.state, &finding.repair), (State::Note, &None));
+        assert!(finding.what.contains("tx-udp-segmentation (fixed"), "{finding}");
+        let both = offloads("eth0", &Ok(Offloads { gro: false, ..found }), Some(fixed));
+        assert_eq!(both.repair.as_deref(), Some("sudo ethtool -K eth0 gro on"));
     }
 
     #[test]
