@@ -199,9 +199,8 @@ fn a_peer_that_dies_is_missed_in_each_engine() {
         .map(|number| {
             let (at_a, at_b) = (number % a.len(), number % b.len());
             let (qa, qb) = (a[at_a].qp(QpType::Rc), b[at_b].qp(QpType::Rc));
-            let mtu = uroce_device::wire::Mtu::M1024;
-            a[at_a].connect_with(qa, b[at_b].device.address(), qb, mtu, 8);
-            b[at_b].connect_with(qb, a[at_a].device.address(), qa, mtu, 8);
+            a[at_a].connect(qa, b[at_b].device.address(), qb);
+            b[at_b].connect(qb, a[at_a].device.address(), qa);
             [(at_a, qa), (at_b, qb)]
         })
         .collect();
