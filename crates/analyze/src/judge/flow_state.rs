@@ -165,8 +165,8 @@ impl FlowState {
     /// A finding by `rule` about the flow `index` is told by a graver one.
     pub(super) fn explains(&self, rule: &Rule, index: usize, ledger: &Ledger) -> bool {
         let is_answered = self.is_answered();
-        let is_alone = *rule == TIMEOUT_STORM && !is_answered && ledger.has(&UNANSWERED, index);
-        is_alone || self.icrc.explains(rule, is_answered)
+        let is_told = *rule == TIMEOUT_STORM && !is_answered && ledger.has(&UNANSWERED, index);
+        is_told || self.icrc.explains(rule, is_answered)
     }
 
     /// A response or an acknowledgement came to one of its requests.

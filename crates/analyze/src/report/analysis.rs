@@ -220,7 +220,8 @@ fn choose(filter: &Filter, seen: &Seen<'_>, comment: &str, chosen: &mut HashSet<
         chosen.insert(seen.annotation.flow);
         return true;
     }
-    filter.matches(seen.packet, seen.payload, Learned { is_error: true, ..learned })
+    let as_error = || Learned { is_error: true, ..learned };
+    filter.only_errors() && filter.matches(seen.packet, seen.payload, as_error())
 }
 
 /// Why a conversation failed.
