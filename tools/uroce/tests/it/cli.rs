@@ -1,21 +1,13 @@
 //! The built program, as a user runs it.
 
 use std::io::{BufRead, BufReader};
-use std::net::{TcpListener, UdpSocket};
-use std::process::{Child, Command, Output, Stdio};
+use std::net::UdpSocket;
+use std::process::{Child, Command, Output};
 use std::time::{Duration, Instant};
 
 use tempfile::TempDir;
 
-use crate::common::{code, run, uroce};
-
-fn stdout(output: &Output) -> String {
-    String::from_utf8_lossy(&output.stdout).into_owned()
-}
-
-fn stderr(output: &Output) -> String {
-    String::from_utf8_lossy(&output.stderr).into_owned()
-}
+use crate::common::{code, free_port, run, spawn, stderr, stdout, uroce};
 
 #[test]
 fn a_wrong_command_line_is_told_as_json_too() {
@@ -36,12 +28,6 @@ fn assert_ok(output: &Output) {
     assert_eq!(code(output), 0, "{}{}", stdout(output), stderr(output));
 }
 
-/// A TCP or UDP port that nobody uses now. Tests run side by side, so each needs its own.
-fn free_port() -> u16 {
-    let listener = TcpListener::bind("127.0.0.1:0").expect("loopback");
-    listener.local_addr().expect("bound").port()
-}
-
 /// Both ends of a test, which meet on ports of their own; server first.
 fn both_ends(words: &str) -> [Output; 2] {
     ends_on(words, "127.0.0.2")
@@ -54,12 +40,6 @@ fn ends_on(words: &str, client: &str) -> [Output; 2] {
     let server = spawn(&format!("{shared} --address 127.0.0.1"));
     let client = run(&format!("{shared} --address {client} 127.0.0.1"));
     [server.wait_with_output().expect("it ends"), client]
-}
-
-fn spawn(words: &str) -> Child {
-    let mut command = uroce(words);
-    command.stdout(Stdio::piped()).stderr(Stdio::piped());
-    command.spawn().expect("the program was built")
 }
 
 /// The program, killed if the test fails.

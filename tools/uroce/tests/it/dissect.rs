@@ -4,7 +4,7 @@ use std::io::{BufRead, BufReader, Write};
 use std::process::{Output, Stdio};
 
 use crate::common;
-use crate::common::uroce;
+use crate::common::{stdout, uroce};
 
 const FETCH_ADD: &[u8] = include_bytes!("../../../../pcaps/fetch-add.pcap");
 
@@ -14,10 +14,6 @@ fn capture(name: &str) -> String {
 
 fn dissect(name: &str, words: &str) -> Output {
     uroce(&format!("dissect {} {words}", capture(name))).output().expect("the program was built")
-}
-
-fn stdout(output: &Output) -> String {
-    String::from_utf8_lossy(&output.stdout).into_owned()
 }
 
 #[test]

@@ -1,19 +1,15 @@
 //! `uroce dissect`, `analyze` and `ladder` of interfaces, beside NICs that talk to each other in a network namespace.
 
 use std::os::unix::process::CommandExt;
-use std::process::{Command, Output};
+use std::process::Command;
 
 use uroce_analyze::CaptureReader;
 
 use crate::common::lab::Lab;
-use crate::common::{PROGRAM, text, uroce};
+use crate::common::{PROGRAM, stdout, text, uroce};
 
 /// The user `nobody` on most systems.
 const NOBODY: u32 = 65_534;
-
-fn stdout(output: &Output) -> String {
-    String::from_utf8_lossy(&output.stdout).into_owned()
-}
 
 #[test]
 fn dissect_prints_packets_as_they_pass() {

@@ -7,8 +7,7 @@ use std::time::Duration;
 
 use socket2::{Domain, Socket, Type};
 
-use crate::common::{code, pcap, run};
-use crate::sentences::{ends, free_port, spawn, stderr, stdout};
+use crate::common::{code, ends, free_port, pcap, run, spawn, stderr, stdout};
 
 /// What stands in this column of the row of a size.
 fn cell(output: &Output, size: &str, column: usize) -> Option<String> {

@@ -4,44 +4,16 @@ use std::io::{BufRead, BufReader};
 use std::net::TcpListener;
 use std::os::unix::fs::PermissionsExt;
 use std::path::Path;
-use std::process::{Child, Command, Output, Stdio};
+use std::process::{Command, Output, Stdio};
 use std::time::{Duration, Instant};
 
 use tempfile::TempDir;
 
-use crate::common::{code, run, uroce};
-
-pub fn stdout(output: &Output) -> String {
-    String::from_utf8_lossy(&output.stdout).into_owned()
-}
-
-pub fn stderr(output: &Output) -> String {
-    String::from_utf8_lossy(&output.stderr).into_owned()
-}
+use crate::common::{code, ends, free_port, run, spawn, stderr, stdout, uroce};
 
 fn json(output: &Output) -> serde_json::Value {
     let one = serde_json::from_slice(&output.stdout);
     one.unwrap_or_else(|error| panic!("{error}: {}{}", stdout(output), stderr(output)))
-}
-
-pub fn free_port() -> u16 {
-    let listener = TcpListener::bind("127.0.0.1:0").expect("loopback");
-    listener.local_addr().expect("bound").port()
-}
-
-pub fn spawn(words: &str) -> Child {
-    let mut command = uroce(words);
-    command.stdout(Stdio::piped()).stderr(Stdio::piped());
-    command.spawn().expect("the program was built")
-}
-
-/// A server and a client that differ in their words; server first.
-pub fn ends(server: &str, client: &str) -> [Output; 2] {
-    let (tcp, roce) = (free_port(), free_port());
-    let shared = format!("-p {tcp} --roce-port {roce}");
-    let server = spawn(&format!("{server} {shared} --address 127.0.0.1"));
-    let client = run(&format!("{client} {shared} --address 127.0.0.2 127.0.0.1"));
-    [server.wait_with_output().expect("it ends"), client]
 }
 
 #[test]

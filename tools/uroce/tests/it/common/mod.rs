@@ -2,7 +2,8 @@
 
 pub mod lab;
 
-use std::process::{Command, Output};
+use std::net::TcpListener;
+use std::process::{Child, Command, Output, Stdio};
 
 pub const PROGRAM: &str = env!("CARGO_BIN_EXE_uroce");
 
@@ -27,6 +28,22 @@ pub fn run(words: &str) -> Output {
     uroce(words).output().expect("the program was built")
 }
 
+/// Starts it; what it prints is kept.
+pub fn spawn(words: &str) -> Child {
+    let mut command = uroce(words);
+    command.stdout(Stdio::piped()).stderr(Stdio::piped());
+    command.spawn().expect("the program was built")
+}
+
+/// A server and a client that differ in their words; server first.
+pub fn ends(server: &str, client: &str) -> [Output; 2] {
+    let (tcp, roce) = (free_port(), free_port());
+    let shared = format!("-p {tcp} --roce-port {roce}");
+    let server = spawn(&format!("{server} {shared} --address 127.0.0.1"));
+    let client = run(&format!("{client} {shared} --address 127.0.0.2 127.0.0.1"));
+    [server.wait_with_output().expect("it ends"), client]
+}
+
 /// Its exit status.
 pub fn code(output: &Output) -> i32 {
     output.status.code().expect("it was not killed")
@@ -35,6 +52,22 @@ pub fn code(output: &Output) -> i32 {
 /// The file with this capture of the repository.
 pub fn pcap(name: &str) -> String {
     format!("{}/../../pcaps/{name}.pcap", env!("CARGO_MANIFEST_DIR"))
+}
+
+/// A TCP or UDP port that nobody uses now. Tests run side by side, so each needs its own.
+pub fn free_port() -> u16 {
+    let listener = TcpListener::bind("127.0.0.1:0").expect("loopback");
+    listener.local_addr().expect("bound").port()
+}
+
+/// What it printed.
+pub fn stdout(output: &Output) -> String {
+    String::from_utf8_lossy(&output.stdout).into_owned()
+}
+
+/// Its notes and errors.
+pub fn stderr(output: &Output) -> String {
+    String::from_utf8_lossy(&output.stderr).into_owned()
 }
 
 /// What it printed, errors last.
