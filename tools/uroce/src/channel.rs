@@ -148,8 +148,7 @@ impl Channel {
     pub fn pair(interrupt: &Interrupt) -> Result<(Channel, Channel), Failure> {
         let listener = TcpListener::bind((Ipv4Addr::LOCALHOST, 0)).map_err(broken)?;
         let address = listener.local_addr().map_err(broken)?;
-        let client = connect(address, CONNECT_TRY, interrupt)
-            .map_err(|error| no_loopback(interrupt, error))?;
+        let client = connect(address, CONNECT_TRY, interrupt).map_err(no_loopback)?;
         let (server, _) = listener.accept().map_err(broken)?;
         Ok((Channel::over(client, true, interrupt)?, Channel::over(server, false, interrupt)?))
     }
@@ -356,10 +355,10 @@ fn broken(error: io::Error) -> Failure {
     Failure::environment(format!("TCP does not work here: {error}"))
 }
 
-fn no_loopback(interrupt: &Interrupt, error: io::Error) -> Failure {
-    match interrupt.is_set() {
-        true => Failure::interrupted(),
-        false => broken(error).help("the loopback interface may be down: `ip link set lo up`"),
+fn no_loopback(error: io::Error) -> Failure {
+    match error.kind() {
+        ErrorKind::Interrupted => Failure::interrupted(),
+        _ => broken(error).help("the loopback interface may be down: `ip link set lo up`"),
     }
 }
 

@@ -38,8 +38,8 @@ impl AgentSession {
         interrupt: &Interrupt,
     ) -> Result<(AgentSession, Card), Failure> {
         let address = address(peer)?;
-        let mut link = AgentSession::connect(address, interrupt)
-            .map_err(|error| no_agent(address, interrupt, &error))?;
+        let mut link =
+            AgentSession::connect(address, interrupt).map_err(|error| no_agent(address, &error))?;
         let hello = Request::Hello { version: VERSION, token };
         let answered = link.greet(&hello, interrupt);
         if interrupt.is_set() {
@@ -98,11 +98,9 @@ fn is_silence(error: &io::Error) -> bool {
 }
 
 /// Why there is no connection.
-fn no_agent(address: SocketAddr, interrupt: &Interrupt, error: &io::Error) -> Failure {
-    if interrupt.is_set() {
-        return Failure::interrupted();
-    }
+fn no_agent(address: SocketAddr, error: &io::Error) -> Failure {
     let help = match error.kind() {
+        ErrorKind::Interrupted => return Failure::interrupted(),
         ErrorKind::ConnectionRefused => {
             "start `uroce conform agent` on the machine under test; PEER:PORT names another port than 18520"
         }
