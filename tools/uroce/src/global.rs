@@ -38,7 +38,7 @@ pub struct Global {
     /// packet where that is faster (docs/adr/036-split-writes.md)
     #[arg(long, global = true)]
     pub no_split_writes: bool,
-    /// Record every packet into a pcapng file, with comments on drops and repetitions. %p in the name becomes
+    /// Record every packet that the command sends and receives into a pcapng file, with comments on drops and repetitions. %p in the name becomes
     /// the process id; so does a name that another process records to (docs/captures.md)
     #[arg(long, global = true, value_name = "FILE")]
     pub pcap: Option<PathBuf>,
