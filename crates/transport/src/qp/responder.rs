@@ -335,6 +335,8 @@ impl Responder {
         if matches!(reason, FlushReason::ByModify | FlushReason::CqOverflow) {
             self.responses.clear();
         }
+        // What is missing would not be taken any more.
+        self.responses.retract_nak(self.expected, &self.replay);
         while let Some(wr_id) = self.receives.next_to_flush() {
             let cause = Cause::Flushed(reason);
             self.complete_failed_recv(config, wr_id, WcStatus::WrFlushErr, cause, cx);

@@ -77,24 +77,46 @@ fn r54_a_nak_goes_out_behind_what_was_answered_before() {
     assert_eq!(psns, [(0, Some(ACK)), (1, Some(ACK)), (2, Some(NAK_SEQUENCE))]);
 }
 
+/// A request of this end, and its PSN.
+fn send_own(pair: &mut Pair) -> u32 {
+    pair.nodes[1].send(&wr_inline(9, SendOp::Send, &[b"x"])).unwrap();
+    pair.collect()[0].psn
+}
+
+/// The peer refuses it, and the queue pair fails.
+fn fail_own(pair: &mut Pair, psn: u32) {
+    let syndrome = Syndrome::nak(NakCode::RemoteOperational);
+    let write = |out: &mut HeaderWriter<'_>, _: &mut Bth| {
+        out.put(&Aeth { syndrome, msn: 0 }).unwrap();
+    };
+    let nak = pair.forge(1, Opcode::RC_ACKNOWLEDGE, psn, write, &[]);
+    pair.receive(1, &nak, 0);
+    assert_eq!(pair.state(), QpState::Err);
+}
+
 /// What this end has executed before it failed itself: the peer must not take it for lost.
 #[test]
 fn a_delivered_message_is_acknowledged_although_a_request_of_this_end_fails_behind_it() {
     let mut pair = Pair::rc();
     pair.post(1, 64, 64);
-    pair.nodes[1].send(&wr_inline(9, SendOp::Send, &[b"x"])).unwrap();
-    let own = pair.collect()[0].psn;
+    let own = send_own(&mut pair);
     pair.give(&Forged::send(EPSN, b"y"));
-    let syndrome = Syndrome::nak(NakCode::RemoteOperational);
-    let write = |out: &mut HeaderWriter<'_>, _: &mut Bth| {
-        out.put(&Aeth { syndrome, msn: 0 }).unwrap();
-    };
-    let nak = pair.forge(1, Opcode::RC_ACKNOWLEDGE, own, write, &[]);
-    pair.receive(1, &nak, 0);
-    assert_eq!(pair.state(), QpState::Err);
+    fail_own(&mut pair, own);
     assert_eq!(pair.received(), [(1, WcStatus::Success)]);
     assert_eq!(said(&pair.collect()), acknowledge(EPSN, ACK));
     assert_eq!(pair.reply(&Forged::send(EPSN + 1, b"z")), [], "the state takes nothing more");
+}
+
+/// What is missing would not be taken any more.
+#[test]
+fn a_queue_pair_that_has_failed_asks_for_nothing_that_is_missing() {
+    let mut pair = Pair::rc();
+    pair.post(1, 64, 64);
+    let own = send_own(&mut pair);
+    pair.give(&Forged::send(EPSN, b"y"));
+    pair.give(&Forged::send(EPSN + 2, b"z"));
+    fail_own(&mut pair, own);
+    assert_eq!(said(&pair.collect()), acknowledge(EPSN, ACK));
 }
 
 #[test]
