@@ -103,6 +103,18 @@ fn i15_what_a_process_has_said_before_it_ended_is_explained() {
     assert_eq!(violation(&older(52_289)).map(|found| found.to_string()), None);
 }
 
+/// A REP was held back until its sender had given up, and came with the REJ.
+#[test]
+fn i15_a_rep_that_comes_with_the_rej_of_who_has_sent_it_is_too_late() {
+    assert_eq!(violation(&Scenario::new(456_535)).map(|found| found.to_string()), None);
+}
+
+/// A request of the NIC failed while the NAK of a gap waited, and the packet that was missing came behind that.
+#[test]
+fn r54_a_nic_that_has_failed_asks_for_nothing_that_is_missing() {
+    assert_eq!(violation(&Scenario::new(3413)).map(|found| found.to_string()), None);
+}
+
 #[test]
 fn i13_a_seed_gives_the_same_packets_each_time() {
     for seed in 0..10 {

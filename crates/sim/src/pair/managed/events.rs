@@ -189,6 +189,7 @@ impl CmTurn<'_> {
             format!("a connection that is {standing:?} is rejected: {reason}")
         })?;
         let is_calm = managed.called.is_some_and(|(_, is_calm)| is_calm);
+        let callee = &managed.ends[managed.callee()];
         let is_explained = match reason {
             RejReason::CONSUMER => managed.has_rejected || !is_calm,
             RejReason::INVALID_SERVICE_ID => {
@@ -199,6 +200,8 @@ impl CmTurn<'_> {
             }
             // The called end has given up meanwhile.
             RejReason::STALE_CONNECTION => !is_calm,
+            // So it says itself, and its REP was not answered yet.
+            RejReason::TIMEOUT => !is_calm && callee.standing != Standing::Established,
             _ => false,
         };
         ensure(is_explained, Invariant::Statuses, || {
