@@ -77,31 +77,28 @@ fn r54_a_nak_goes_out_behind_what_was_answered_before() {
     assert_eq!(psns, [(0, Some(ACK)), (1, Some(ACK)), (2, Some(NAK_SEQUENCE))]);
 }
 
-/// A request of this end, and its PSN.
-fn send_own(pair: &mut Pair) -> u32 {
+/// A queue pair that has executed one SEND, and was given these as well, when the peer refused a request of its own.
+fn failed_behind(others: &[Forged]) -> Pair {
+    let mut pair = Pair::rc();
+    pair.post(1, 64, 64);
     pair.nodes[1].send(&wr_inline(9, SendOp::Send, &[b"x"])).unwrap();
-    pair.collect()[0].psn
-}
-
-/// The peer refuses it, and the queue pair fails.
-fn fail_own(pair: &mut Pair, psn: u32) {
+    let own = pair.collect()[0].psn;
+    pair.give(&Forged::send(EPSN, b"y"));
+    others.iter().for_each(|other| pair.give(other));
     let syndrome = Syndrome::nak(NakCode::RemoteOperational);
     let write = |out: &mut HeaderWriter<'_>, _: &mut Bth| {
         out.put(&Aeth { syndrome, msn: 0 }).unwrap();
     };
-    let nak = pair.forge(1, Opcode::RC_ACKNOWLEDGE, psn, write, &[]);
+    let nak = pair.forge(1, Opcode::RC_ACKNOWLEDGE, own, write, &[]);
     pair.receive(1, &nak, 0);
     assert_eq!(pair.state(), QpState::Err);
+    pair
 }
 
 /// What this end has executed before it failed itself: the peer must not take it for lost.
 #[test]
 fn a_delivered_message_is_acknowledged_although_a_request_of_this_end_fails_behind_it() {
-    let mut pair = Pair::rc();
-    pair.post(1, 64, 64);
-    let own = send_own(&mut pair);
-    pair.give(&Forged::send(EPSN, b"y"));
-    fail_own(&mut pair, own);
+    let mut pair = failed_behind(&[]);
     assert_eq!(pair.received(), [(1, WcStatus::Success)]);
     assert_eq!(said(&pair.collect()), acknowledge(EPSN, ACK));
     assert_eq!(pair.reply(&Forged::send(EPSN + 1, b"z")), [], "the state takes nothing more");
@@ -110,12 +107,7 @@ fn a_delivered_message_is_acknowledged_although_a_request_of_this_end_fails_behi
 /// What is missing would not be taken any more.
 #[test]
 fn a_queue_pair_that_has_failed_asks_for_nothing_that_is_missing() {
-    let mut pair = Pair::rc();
-    pair.post(1, 64, 64);
-    let own = send_own(&mut pair);
-    pair.give(&Forged::send(EPSN, b"y"));
-    pair.give(&Forged::send(EPSN + 2, b"z"));
-    fail_own(&mut pair, own);
+    let mut pair = failed_behind(&[Forged::send(EPSN + 2, b"z")]);
     assert_eq!(said(&pair.collect()), acknowledge(EPSN, ACK));
 }
 

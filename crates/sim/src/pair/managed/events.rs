@@ -200,7 +200,7 @@ impl CmTurn<'_> {
             }
             // The called end has given up meanwhile.
             RejReason::STALE_CONNECTION => !is_calm,
-            // So it says itself, and its REP was not answered yet.
+            // It says so when no RTU comes; its late REP has arrived before that, and was not answered yet.
             RejReason::TIMEOUT => !is_calm && callee.standing != Standing::Established,
             _ => false,
         };
@@ -208,7 +208,7 @@ impl CmTurn<'_> {
             format!("a call is rejected: {reason}, and {:?} was planned", managed.reception)
         })?;
         if managed.has_rejected && reason == RejReason::CONSUMER {
-            let due = &managed.ends[1 - index].greeting;
+            let due = &callee.greeting;
             ensure(holds(data, due, REJECT_ROOM), Invariant::Bytes, || {
                 format!("a REJ brings the private data {data:02x?}, not {due:02x?}")
             })?;
