@@ -116,7 +116,8 @@ fn a7_keys_of_type_1_binds_do_not_repeat_or_count_up() {
     let mw = world.table.alloc_mw(world.pd, MwType::Type1).unwrap();
     let mut seen = HashSet::from([mr.rkey, mw.rkey]);
     let mut steps = HashSet::new();
-    for _ in 0..1_000 {
+    let binds = if cfg!(miri) { 100 } else { 1_000 };
+    for _ in 0..binds {
         let (mw, mr, pd, access) =
             (world.table.mw(mw.id).unwrap(), mr.lkey, world.pd, Access::REMOTE_READ);
         let (new_rkey, va, length) = (mw.rkey, 0, 8);
@@ -127,7 +128,7 @@ fn a7_keys_of_type_1_binds_do_not_repeat_or_count_up() {
         assert!(seen.insert(key) && key.index() != 0, "{key}");
         steps.insert(key.0.wrapping_sub(mw.rkey.0));
     }
-    assert!(steps.len() > 990, "{} different steps of 1000", steps.len());
+    assert!(steps.len() + 10 > binds, "{} different steps of {binds}", steps.len());
 }
 
 #[test]

@@ -81,6 +81,9 @@ fn an_unknown_flag_is_dropped_in_the_optional_range_and_refused_elsewhere() {
     }
 }
 
+/// Miri grants some sets of rights only.
+const GRANT_STEP: usize = if cfg!(miri) { 11 } else { 1 };
+
 /// What can be granted and what a region has, for both types of windows: 2 x 64 x 64 binds.
 #[test]
 fn r94_each_right_of_a_window_against_each_of_its_region() {
@@ -105,6 +108,7 @@ fn r94_each_right_of_a_window_against_each_of_its_region() {
     for has in subsets(&of_region) {
         let Ok(mr) = world.table.reg_mr(world.pd, region.clone(), 0, has) else { continue };
         for (grants, mw_type) in subsets(&of_window)
+            .step_by(GRANT_STEP)
             .flat_map(|grants| [MwType::Type1, MwType::Type2B].map(|mw_type| (grants, mw_type)))
         {
             let mw = world.table.alloc_mw(world.pd, mw_type).unwrap();

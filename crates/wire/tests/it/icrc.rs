@@ -65,7 +65,8 @@ fn b28_alignment_and_byte_order_do_not_matter() {
 
 #[test]
 fn e11_identifications_are_recovered_at_every_length() {
-    for payload in (0..4200).step_by(13) {
+    let step = if cfg!(miri) { 377 } else { 13 };
+    for payload in (0..4200).step_by(step) {
         let packet = sealed(&flow(), 0xbeef, payload);
         assert_eq!(recover(&flow(), &[0, 1], &packet), IcrcVerdict::Solved(0xbeef));
         assert_eq!(recover(&flow(), &[0xbeef], &packet), IcrcVerdict::Predicted(0xbeef));
@@ -81,6 +82,7 @@ fn e11_identifications_are_recovered_at_every_length() {
 
 /// With a hidden identification 16 bits of check remain: about 1 of 65536 damaged packets passes.
 #[test]
+#[cfg_attr(miri, ignore = "statistics need a large sample")]
 fn solved_packets_have_a_16_bit_check() {
     let packet = sealed(&flow(), 0x1234, 40);
     let mut passed = 0;

@@ -4,6 +4,10 @@ use uroce_wire::*;
 
 use crate::spec::*;
 
+/// Miri tries some opcodes only, at some lengths.
+const OPCODE_STEP: usize = if cfg!(miri) { 37 } else { 1 };
+const LENGTH_STEP: usize = if cfg!(miri) { 7 } else { 1 };
+
 /// Checks 1 to 4 of docs/wire.md, as slowly and plainly as they are written there.
 fn by_the_book(bytes: &[u8]) -> Result<(), ParseError> {
     let got = bytes.len();
@@ -27,11 +31,11 @@ fn by_the_book(bytes: &[u8]) -> Result<(), ParseError> {
 
 #[test]
 fn r1_to_r11_each_opcode_length_pad_and_version_is_judged_by_the_book() {
-    for opcode in 0..=255u8 {
+    for opcode in (0..=255u8).step_by(OPCODE_STEP) {
         for flags in [0x00, 0x10, 0x20, 0x30, 0x01, 0x0f, 0x31, 0xc0, 0xff] {
             let mut bytes = [0x77; 64];
             (bytes[0], bytes[1]) = (opcode, flags);
-            for length in 0..=bytes.len() {
+            for length in (0..=bytes.len()).step_by(LENGTH_STEP) {
                 let found = Packet::parse(&bytes[..length]).map(|_| ());
                 assert_eq!(found, by_the_book(&bytes[..length]), "{opcode:#x} {flags:#x} {length}");
             }
