@@ -142,10 +142,12 @@ pub fn run(args: &SweepArgs, global: &Global) -> Result<(), Failure> {
         sweep.work();
     });
     drop(progress);
+    // Without the time that it takes to make a violation smaller.
+    let elapsed = started.elapsed();
     let mut totals = sweep.totals.into_inner().expect("no thread panics with the lock");
     let failed =
         totals.failed.take().map(|(scenario, violation)| Failed::new(&scenario, violation));
-    show(&totals, failed.as_ref(), started.elapsed(), global);
+    show(&totals, failed.as_ref(), elapsed, global);
     match failed {
         Some(failed) => Err(failed.failure()),
         None if totals.seeds < all => {
@@ -169,15 +171,25 @@ fn show(totals: &Totals, failed: Option<&Failed>, elapsed: Duration, global: &Gl
         }));
         return;
     }
-    if let Some(failed) = failed {
-        return failed.print();
+    match failed {
+        Some(failed) => failed.print(),
+        None => {
+            out(&counts(coverage));
+            out(&never(coverage));
+        }
     }
+    out(&summary(totals, elapsed, failed.is_some()));
+}
+
+/// How much was simulated without a violation, and how fast.
+fn summary(totals: &Totals, elapsed: Duration, one_failed: bool) -> String {
+    let Totals { seeds, packets, .. } = totals;
+    let seconds = elapsed.as_secs_f64();
     let rate = *packets as f64 / seconds.max(f64::MIN_POSITIVE);
-    out(&counts(coverage));
-    out(&never(coverage));
-    out(&format!(
-        "{seeds} seeds, {packets} packets in {seconds:.1} s ({rate:.0} packets/s): every invariant held\n"
-    ));
+    let seeds = format!("{seeds} {}", if one_failed { "other seeds" } else { "seeds" });
+    format!(
+        "{seeds}, {packets} packets in {seconds:.1} s ({rate:.0} packets/s): every invariant held\n"
+    )
 }
 
 #[cfg(test)]
@@ -188,6 +200,15 @@ mod tests {
     fn a_range_of_seeds_is_read() {
         assert_eq!(read_range("3..10"), Ok(3..10));
         assert_eq!(read_range("0..1"), Ok(0..1));
+    }
+
+    #[test]
+    fn the_summary_of_a_sweep_with_a_violation_counts_the_other_seeds() {
+        let totals = Totals { seeds: 4, packets: 900, ..Totals::default() };
+        let said = |one_failed| summary(&totals, Duration::from_secs(3), one_failed);
+        let rest = "900 packets in 3.0 s (300 packets/s): every invariant held\n";
+        assert_eq!(said(false), format!("4 seeds, {rest}"));
+        assert_eq!(said(true), format!("4 other seeds, {rest}"));
     }
 
     #[test]
