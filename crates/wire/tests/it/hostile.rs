@@ -3,9 +3,7 @@
 use proptest::prelude::*;
 use uroce_wire::*;
 
-/// Miri tries some opcodes only, at some lengths.
-const OPCODE_STEP: usize = if cfg!(miri) { 37 } else { 1 };
-const LENGTH_STEP: usize = if cfg!(miri) { 7 } else { 1 };
+use crate::samples::*;
 
 /// B1, B2, B3: every opcode at every length, with every pad and version.
 #[test]

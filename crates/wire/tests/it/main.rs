@@ -11,5 +11,6 @@ mod numbers;
 mod opcodes;
 mod refusals;
 mod round_trip;
+mod samples;
 mod spec;
 mod texts_and_areas;

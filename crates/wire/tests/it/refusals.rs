@@ -2,11 +2,8 @@
 
 use uroce_wire::*;
 
+use crate::samples::*;
 use crate::spec::*;
-
-/// Miri tries some opcodes only, at some lengths.
-const OPCODE_STEP: usize = if cfg!(miri) { 37 } else { 1 };
-const LENGTH_STEP: usize = if cfg!(miri) { 7 } else { 1 };
 
 /// Checks 1 to 4 of docs/wire.md, as slowly and plainly as they are written there.
 fn by_the_book(bytes: &[u8]) -> Result<(), ParseError> {
