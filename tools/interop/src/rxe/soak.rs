@@ -59,11 +59,11 @@ pub fn soak(arguments: &SoakArgs) -> Result<()> {
     while begun.elapsed() < time {
         let step = Step::number(number);
         let result = bench.take(&step);
+        if let Some(captures) = &captures {
+            if result.is_ok() { captures.remove(&step) } else { captures.keep(&step) }
+        }
         match &result {
-            Ok(said) => {
-                bench.forget_capture(&step);
-                println!("ok      {step}: {said}");
-            }
+            Ok(said) => println!("ok      {step}: {said}"),
             Err(error) => println!("FAILED  {step}\n{error}"),
         }
         if bench.is_over() {

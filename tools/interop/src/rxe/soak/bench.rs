@@ -84,13 +84,6 @@ impl Bench {
         Ok(text.lines().filter(unexpected).fold(String::new(), |all, line| all + line + "\n"))
     }
 
-    /// Removes the capture of a step that went well.
-    pub fn forget_capture(&self, step: &Step) {
-        if let Some(captures) = &self.captures {
-            captures.remove(step);
-        }
-    }
-
     /// Takes a step to its end.
     ///
     /// # Errors
