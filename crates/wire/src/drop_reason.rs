@@ -59,7 +59,7 @@ reasons! {
     PsnOutOfSequence "psn_out_of_sequence" "Packets before this one are missing; answered with one NAK (R53). SENDs and WRITEs that are kept count as kept_request.";
     PsnNakPending "psn_nak_pending" "Behind a gap that was already NAKed (R53), and not kept: no SEND or WRITE, there already, or too far ahead.";
     KeptDiscarded "kept_discarded" "Kept behind a gap, and thrown away before it was executed: what came before it met no receive (R37) or was refused (R63), or the queue pair failed, was reset or got another path.";
-    DuplicateRequest "duplicate_request_answered" "Executed before, and not executed again; answered again, unless the answer to a READ or an atomic behind it says as much (R57).";
+    DuplicateRequest "duplicate_request_answered" "Executed before, and not executed again; answered again, unless the answer to a READ or an atomic behind it says as much, or the end of its message is about to come (R57).";
     DuplicateReadInvalid "duplicate_read_invalid" "A repeated READ that is not part of a remembered one (R58).";
     DuplicateAtomicUnknown "duplicate_atomic_unknown" "A repeated atomic whose result is no longer stored (R59).";
     RnrPending "rnr_pending" "No receive was posted, or an RNR wait is under way (R37).";

@@ -42,6 +42,30 @@ fn r57_a_duplicate_before_a_read_or_an_atomic_draws_no_ack() {
     assert_eq!(pair.reply(&write), acknowledge(EPSN + 6, ACK));
 }
 
+/// rxe takes an ACK with the last PSN of a message for the last ACK there will be, although it has not sent all of the message again
+/// yet: if the rest of it is lost then, it neither completes the message nor sends anything any more.
+#[test]
+fn r57_the_beginning_of_a_duplicate_leaves_the_ack_to_its_end() {
+    let mut pair = Pair::rc();
+    let (va, rkey) = pair.target(0);
+    let part = |opcode, psn| Forged::data(opcode, psn, &[7; 256]);
+    let first = part(Opcode::RC_WRITE_FIRST, EPSN).reth(va, rkey, 768).no_ack();
+    let middle = part(Opcode::RC_WRITE_MIDDLE, EPSN + 1).no_ack();
+    let last = part(Opcode::RC_WRITE_LAST, EPSN + 2);
+    pair.hit(&first);
+    // Nothing is behind it.
+    assert_eq!(pair.reply(&first), acknowledge(EPSN, ACK));
+    for packet in [&middle, &last] {
+        pair.hit(packet);
+    }
+    for beginning in [&first, &middle] {
+        assert_eq!(pair.reply(beginning), []);
+        assert_eq!(pair.reply(&beginning.clone().ack_req()), acknowledge(EPSN + 2, ACK));
+    }
+    assert_eq!(pair.reply(&last.no_ack()), acknowledge(EPSN + 2, ACK));
+    assert_eq!(pair.nodes[1].counters.duplicate_request, 6);
+}
+
 /// A requester with nothing in flight asks by that whether its peer is there, whatever was executed last.
 #[test]
 fn r112_a_liveness_probe_is_answered_behind_a_read_and_an_atomic() {

@@ -215,6 +215,38 @@ fn r54_a_packet_that_was_only_late_draws_no_nak() {
     assert_eq!(said(&pair.collect()), acknowledge(EPSN + 2, ACK));
 }
 
+/// A requester that goes back sends the end of the message again, too, and that draws the ACK: rxe would take an ACK before it for the
+/// last one there will be. One that has heard of no gap sends nothing again.
+#[test]
+fn r57_the_middle_of_a_message_that_closes_a_gap_leaves_the_ack_to_its_end() {
+    let part = |opcode, offset| Forged::data(opcode, EPSN + offset, &[7; 256]);
+    let begin = || {
+        let mut pair = pair();
+        let (va, rkey) = pair.target(0);
+        pair.hit(&part(Opcode::RC_WRITE_FIRST, 0).reth(va, rkey, 768).no_ack());
+        pair
+    };
+    let (middle, last) =
+        (part(Opcode::RC_WRITE_MIDDLE, 1).no_ack(), part(Opcode::RC_WRITE_LAST, 2));
+    let ack = acknowledge(EPSN + 2, ACK);
+    let mut pair = begin();
+    assert_eq!(pair.reply(&last), acknowledge(EPSN + 1, NAK_SEQUENCE));
+    assert_eq!((pair.reply(&middle), pair.expected()), (vec![], EPSN + 3));
+    assert_eq!((pair.nodes[1].bytes(0, 768), lent(&pair)), (vec![7; 768], 0));
+    assert_eq!(pair.reply(&last), ack);
+    for (reserved7, ack_req) in [(uroce_wire::TAKES_GAP_LISTS, false), (0, true)] {
+        let mut pair = begin();
+        pair.hit(&last);
+        let mut middle = middle.clone();
+        (middle.bth.reserved7, middle.bth.ack_req) = (reserved7, ack_req);
+        assert_eq!(pair.reply(&middle), ack);
+    }
+    let mut pair = begin();
+    pair.give(&last);
+    pair.give(&middle);
+    assert_eq!(said(&pair.collect()), ack, "it was only late");
+}
+
 #[test]
 fn r91_reset_error_and_another_path_forget_what_is_kept() {
     let forget: [fn(&mut Pair); 3] = [

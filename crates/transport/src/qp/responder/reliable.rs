@@ -66,10 +66,12 @@ impl Responder {
         packet: &Packet<'_>,
         cx: &mut Context<'_>,
     ) {
+        let goes_back = self.silent && !self.responses.nak_waits(self.expected);
         self.take_in(config, now, packet, cx);
         if self.reorder_buffer.is_some() {
             self.peer_takes_gap_lists |= packet.bth.reserved7 & TAKES_GAP_LISTS != 0;
-            self.run_reordered(config, now, cx);
+            let acks = wants_ack(packet) || !goes_back || self.peer_takes_gap_lists;
+            self.run_reordered(config, now, acks, cx);
         }
     }
 
@@ -186,7 +188,8 @@ impl Responder {
                     // It is not behind the answer to the newest request: a requester with nothing in flight asks whether
                     // anybody is there (R112).
                     true => self.acknowledge_request(cx),
-                    false => acknowledge_again(self, cx),
+                    false if wants_ack(packet) => acknowledge_again(self, cx),
+                    false => {}
                 }
             }
             Operation::ReadRequest => self.repeat_read(config, now, packet, cx),
@@ -288,9 +291,16 @@ impl Responder {
         }
     }
 
-    /// The expected request has come: executes what waits behind it in the reorder buffer, up to the next gap.
+    /// The expected request has come: executes what waits behind it in the reorder buffer, up to the next gap. `acks`: says so
+    /// at once. A requester that goes back to the gap sends all of it again, and gets its ACK then.
     #[inline(never)]
-    pub(super) fn run_reordered(&mut self, config: &QpConfig, now: Instant, cx: &mut Context<'_>) {
+    pub(super) fn run_reordered(
+        &mut self,
+        config: &QpConfig,
+        now: Instant,
+        acks: bool,
+        cx: &mut Context<'_>,
+    ) {
         let Some(mut buffer) = self.reorder_buffer.take() else {
             return;
         };
@@ -300,9 +310,10 @@ impl Responder {
             let skips = || buffer.get(self.expected.add(1)).filter(|_| mutated("reorder-skips"));
             let next = next.or_else(skips);
             let next = next.and_then(|bytes| Packet::parse(bytes).ok());
-            let Some(packet) = next.filter(|_| !self.has_stopped()) else {
+            let Some(mut packet) = next.filter(|_| !self.has_stopped()) else {
                 break;
             };
+            packet.bth.ack_req &= acks;
             if !self.take_usual(config, &packet, cx) {
                 self.take_in(config, now, &packet, cx);
             }
@@ -325,8 +336,10 @@ impl Responder {
             return discard(buffer, self.expected.add(1), cx);
         }
         cx.reorder_buffers.give_back(buffer);
-        // The requester that sent the missing packet waits to hear that nothing else is missing.
-        acknowledge_again(self, cx);
+        if acks {
+            // The requester that sent the missing packet waits to hear that nothing else is missing.
+            acknowledge_again(self, cx);
+        }
     }
 
     /// No receive was there, or the queue pair has failed.
@@ -377,6 +390,12 @@ fn violation(config: &QpConfig, code: NakCode) -> AsyncEvent {
             AsyncEvent::QpReqErr(qpn)
         }
     }
+}
+
+/// True if what is sent again is to be acknowledged at once, and not with the end of its message, which comes behind it: an ACK of
+/// the end that arrives before rxe has sent the end again stops its timer, and if the end is then lost, the message never completes.
+fn wants_ack(packet: &Packet<'_>) -> bool {
+    packet.bth.ack_req || packet.info.ends()
 }
 
 /// Acknowledges what was executed so far, unless the newest request has an answer of its own: who misses that answer asks

@@ -247,20 +247,24 @@ impl Responses {
         false
     }
 
+    /// A sequence NAK that asks for `expected` has not left yet.
+    pub(super) fn nak_waits(&self, expected: Psn) -> bool {
+        let nak = Syndrome::nak(NakCode::PsnSequence);
+        let asks = |last: &Response| matches!(last, Response::Ack { psn, syndrome, .. } if *psn == expected && *syndrome == nak);
+        self.queue.back().is_some_and(asks)
+    }
+
     /// R54: the packet that a sequence NAK asks for has arrived after all. The NAK also acknowledged what came before, so an
     /// ACK takes its place, unless the request before has an answer of its own.
     pub(super) fn retract_nak(&mut self, expected: Psn, replay: &ReplayCache) {
-        let nak = Syndrome::nak(NakCode::PsnSequence);
-        let newest = expected.sub(1);
-        match self.queue.back_mut() {
-            Some(Response::Ack { psn, syndrome, .. }) if *psn == expected && *syndrome == nak => {
-                *syndrome = Syndrome::ack(Syndrome::ACK_UNLIMITED);
-                *psn = newest;
-            }
-            _ => return,
+        if !self.nak_waits(expected) {
+            return;
         }
+        let newest = expected.sub(1);
         if replay.ends_with(newest) {
             self.queue.pop_back();
+        } else if let Some(Response::Ack { psn, syndrome, .. }) = self.queue.back_mut() {
+            (*psn, *syndrome) = (newest, Syndrome::ack(Syndrome::ACK_UNLIMITED));
         }
     }
 
