@@ -76,6 +76,8 @@ pub(crate) struct Responder {
     reorder_buffer: Option<Box<ReorderBuffer>>,
     /// The requester at the other end takes gap lists (ADR 33).
     peer_takes_gap_lists: bool,
+    /// The last packet of a message that was executed out of the reorder buffer, while no ACK or NAK tells of it.
+    unsaid_end: Option<Psn>,
     /// UC: the rest of a damaged message is dropped (R97).
     drop_rest: bool,
     /// The message of which some packets have arrived.
@@ -99,6 +101,7 @@ impl Responder {
             reorders: false,
             reorder_buffer: None,
             peer_takes_gap_lists: false,
+            unsaid_end: None,
             drop_rest: false,
             message: None,
             replay: ReplayCache::default(),
@@ -128,6 +131,7 @@ impl Responder {
     pub(crate) fn start(&mut self, psn: Psn) {
         self.expected = psn;
         self.peer_takes_gap_lists = false;
+        self.unsaid_end = None;
     }
 
     /// The PSN that the next request must have.
@@ -212,8 +216,9 @@ impl Responder {
         }
     }
 
-    /// Queues an AETH with the current MSN; true if it took the place of an older ACK.
+    /// Queues an AETH with the current MSN, which tells of all that was executed; true if it took the place of an older ACK.
     fn answer_now(&mut self, psn: Psn, syndrome: Syndrome) -> bool {
+        self.unsaid_end = None;
         let msn = self.msn;
         self.responses.queue_ack(Response::Ack { psn, syndrome, msn })
     }

@@ -247,6 +247,44 @@ fn r57_the_middle_of_a_message_that_closes_a_gap_leaves_the_ack_to_its_end() {
     assert_eq!(said(&pair.collect()), ack, "it was only late");
 }
 
+/// A duplicate that asks for an ACK before the end comes again gets one that leaves the end out: no ACK has had its PSN yet, and rxe is
+/// still sending it.
+#[test]
+fn r57_the_end_of_what_was_kept_is_acknowledged_when_it_comes_again() {
+    let mut pair = pair();
+    let (va, rkey) = pair.target(0);
+    let part = |opcode, offset| Forged::data(opcode, EPSN + offset, &[7; 256]);
+    let first = part(Opcode::RC_WRITE_FIRST, 0).reth(va, rkey, 1024).no_ack();
+    let missing = part(Opcode::RC_WRITE_MIDDLE, 1).no_ack();
+    let (asking, last) = (part(Opcode::RC_WRITE_MIDDLE, 2), part(Opcode::RC_WRITE_LAST, 3));
+    for packet in [&first, &asking, &last] {
+        pair.hit(packet);
+    }
+    assert_eq!((pair.reply(&missing), pair.expected()), (vec![], EPSN + 4));
+    for (packet, psn, msn) in [(&asking, 2, 0), (&last, 3, 1), (&asking, 3, 1)] {
+        let answers = pair.hit(packet);
+        assert_eq!((said(&answers), msns(&answers)), (acknowledge(EPSN + psn, ACK), vec![msn]));
+    }
+}
+
+/// I7: the MSN of an RNR NAK counts the message whose end is not acknowledged yet, and no later answer has a lower one.
+#[test]
+fn r50_an_rnr_nak_behind_what_was_kept_tells_of_its_end() {
+    let mut pair = pair();
+    let (va, rkey) = pair.target(0);
+    let part = |opcode, offset| Forged::data(opcode, EPSN + offset, &[7; 256]);
+    let first = part(Opcode::RC_WRITE_FIRST, 0).reth(va, rkey, 1024).no_ack();
+    let missing = part(Opcode::RC_WRITE_MIDDLE, 1).no_ack();
+    let (asking, last) = (part(Opcode::RC_WRITE_MIDDLE, 2), part(Opcode::RC_WRITE_LAST, 3));
+    for packet in [&first, &asking, &last, &missing] {
+        pair.hit(packet);
+    }
+    for (packet, psn) in [(Forged::send(EPSN + 4, b"x"), 4), (asking, 3)] {
+        let answers = pair.hit(&packet);
+        assert_eq!((answers[0].psn, msns(&answers)), (EPSN + psn, vec![1]));
+    }
+}
+
 #[test]
 fn r91_reset_error_and_another_path_forget_what_is_kept() {
     let forget: [fn(&mut Pair); 3] = [

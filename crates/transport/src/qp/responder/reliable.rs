@@ -15,6 +15,7 @@ use super::checks::{Refusal, check_enabled, check_rkey};
 use super::execute::{is_remembered, remote_op};
 use super::message::psns_of_request;
 use super::replay::{Saved, SavedKind};
+use super::responses::Response;
 use crate::cause::FlushReason;
 use crate::context::Context;
 use crate::event::AsyncEvent;
@@ -184,12 +185,12 @@ impl Responder {
             }
             Operation::Send | Operation::Write => {
                 cx.counters.drop(DropReason::DuplicateRequest);
-                match packet.bth.psn == self.expected.sub(1) {
+                if packet.bth.psn == self.expected.sub(1) {
                     // It is not behind the answer to the newest request: a requester with nothing in flight asks whether
                     // anybody is there (R112).
-                    true => self.acknowledge_request(cx),
-                    false if wants_ack(packet) => acknowledge_again(self, cx),
-                    false => {}
+                    self.acknowledge_request(cx);
+                } else if wants_ack(packet) {
+                    acknowledge_duplicate(self, cx);
                 }
             }
             Operation::ReadRequest => self.repeat_read(config, now, packet, cx),
@@ -339,6 +340,8 @@ impl Responder {
         if acks {
             // The requester that sent the missing packet waits to hear that nothing else is missing.
             acknowledge_again(self, cx);
+        } else if self.message.is_none() {
+            self.unsaid_end = Some(self.expected.sub(1));
         }
     }
 
@@ -396,6 +399,21 @@ fn violation(config: &QpConfig, code: NakCode) -> AsyncEvent {
 /// the end that arrives before rxe has sent the end again stops its timer, and if the end is then lost, the message never completes.
 fn wants_ack(packet: &Packet<'_>) -> bool {
     packet.bth.ack_req || packet.info.ends()
+}
+
+/// Acknowledges what was executed so far, but for the end of a message that the requester is about to send again and that no ACK has
+/// told of yet (`wants_ack` says why).
+fn acknowledge_duplicate(responder: &mut Responder, cx: &mut Context<'_>) {
+    let newest = responder.expected.sub(1);
+    if responder.unsaid_end != Some(newest) {
+        return acknowledge_again(responder, cx);
+    }
+    let (psn, msn) = (newest.sub(1), responder.msn.wrapping_sub(1) & 0xff_ffff);
+    if !responder.replay.ends_with(psn) {
+        let syndrome = Syndrome::ack(Syndrome::ACK_UNLIMITED);
+        let deferred = responder.responses.queue_ack(Response::Ack { psn, syndrome, msn });
+        cx.counters.ack_deferred += u64::from(deferred);
+    }
 }
 
 /// Acknowledges what was executed so far, unless the newest request has an answer of its own: who misses that answer asks

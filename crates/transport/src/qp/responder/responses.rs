@@ -250,8 +250,10 @@ impl Responses {
     /// A sequence NAK that asks for `expected` has not left yet.
     pub(super) fn nak_waits(&self, expected: Psn) -> bool {
         let nak = Syndrome::nak(NakCode::PsnSequence);
-        let asks = |last: &Response| matches!(last, Response::Ack { psn, syndrome, .. } if *psn == expected && *syndrome == nak);
-        self.queue.back().is_some_and(asks)
+        match self.queue.back() {
+            Some(&Response::Ack { psn, syndrome, .. }) => psn == expected && syndrome == nak,
+            _ => false,
+        }
     }
 
     /// R54: the packet that a sequence NAK asks for has arrived after all. The NAK also acknowledged what came before, so an
