@@ -247,6 +247,26 @@ fn r57_the_middle_of_a_message_that_closes_a_gap_leaves_the_ack_to_its_end() {
     assert_eq!(said(&pair.collect()), ack, "it was only late");
 }
 
+/// It goes back to the first gap, and so closes those behind it before it has heard of them.
+#[test]
+fn r57_a_requester_that_goes_back_closes_all_gaps_before_its_ack() {
+    let mut pair = pair();
+    let (va, rkey) = pair.target(0);
+    let part = |opcode, offset| Forged::data(opcode, EPSN + offset, &[7; 256]);
+    let middle = |offset| part(Opcode::RC_WRITE_MIDDLE, offset).no_ack();
+    let first = part(Opcode::RC_WRITE_FIRST, 0).reth(va, rkey, 1280).no_ack();
+    let last = part(Opcode::RC_WRITE_LAST, 4);
+    for packet in [&first, &middle(2), &last] {
+        pair.hit(packet);
+    }
+    for offset in 1..4 {
+        pair.give(&middle(offset));
+    }
+    // In place of the NAK that the second gap would have drawn.
+    assert_eq!(said(&pair.collect()), acknowledge(EPSN + 2, ACK));
+    assert_eq!((pair.expected(), pair.reply(&last)), (EPSN + 5, acknowledge(EPSN + 4, ACK)));
+}
+
 /// A duplicate that asks for an ACK before the end comes again gets one that leaves the end out: no ACK has had its PSN yet, and rxe is
 /// still sending it.
 #[test]

@@ -67,11 +67,11 @@ impl Responder {
         packet: &Packet<'_>,
         cx: &mut Context<'_>,
     ) {
-        let goes_back = self.silent && !self.responses.nak_waits(self.expected);
+        self.goes_back |= self.silent && !self.responses.nak_waits(self.expected);
         self.take_in(config, now, packet, cx);
         if self.reorder_buffer.is_some() {
             self.peer_takes_gap_lists |= packet.bth.reserved7 & TAKES_GAP_LISTS != 0;
-            let acks = wants_ack(packet) || !goes_back || self.peer_takes_gap_lists;
+            let acks = wants_ack(packet) || !self.goes_back || self.peer_takes_gap_lists;
             self.run_reordered(config, now, acks, cx);
         }
     }
@@ -282,6 +282,7 @@ impl Responder {
     pub(super) fn take_reorder_buffer(&mut self, config: &QpConfig, cx: &mut Context<'_>) {
         if self.reorders && self.reorder_buffer.is_none() {
             self.reorder_buffer = cx.reorder_buffers.lend(config.attr.path_mtu, self.expected);
+            self.goes_back = false;
         }
     }
 
