@@ -113,6 +113,8 @@ pub(crate) struct ReorderBuffer {
     end: Psn,
     /// The first packet that was seen and has no block: what is missing from there on is not known.
     without_block: Option<Psn>,
+    /// A NAK of a gap before what is kept has left.
+    nak_sent: bool,
     /// The peer was told of the gaps before this PSN.
     told: Psn,
     /// One past the last PSN that had been seen then.
@@ -131,6 +133,7 @@ impl Default for ReorderBuffer {
             room: 0,
             end: Psn::default(),
             without_block: None,
+            nak_sent: false,
             told: Psn::default(),
             seen_when_told: Psn::default(),
             gaps: Vec::with_capacity(GAPS_PER_LIST),
@@ -147,6 +150,7 @@ impl ReorderBuffer {
         debug_assert!(self.blocks.iter().all(Option::is_none), "a buffer that is lent is empty");
         (self.first, self.base, self.end) = (0, expected, expected);
         (self.without_block, self.told, self.seen_when_told) = (None, expected, expected);
+        self.nak_sent = false;
     }
 
     /// Notes that the packet `psn` exists, if it is in reach of the first missing one, `expected`, or of the last one that
@@ -230,6 +234,17 @@ impl ReorderBuffer {
         let (block, index) = self.place(psn);
         let slot = self.blocks[block].as_ref().map(|block| block.slots[index]);
         slot.is_some_and(|slot| slot.dropped && slot.psn == psn)
+    }
+
+    /// A NAK of the first gap has left.
+    pub(crate) fn note_nak_sent(&mut self) {
+        self.nak_sent = true;
+    }
+
+    /// A NAK of this gap, or of an earlier one before what is kept, has left: a requester that takes no gap lists sends all of it
+    /// again.
+    pub(crate) fn nak_was_sent(&self) -> bool {
+        self.nak_sent
     }
 
     /// True if the peer was told that `psn` is missing, and has sent it again if it still has to come.

@@ -76,9 +76,6 @@ pub(crate) struct Responder {
     reorder_buffer: Option<Box<ReorderBuffer>>,
     /// The requester at the other end takes gap lists (ADR 33).
     peer_takes_gap_lists: bool,
-    /// The requester was told of the gap before what is in the reorder buffer, or of an earlier one: one that takes no gap lists
-    /// sends all of it again.
-    goes_back: bool,
     /// The last packet of a message that was executed out of the reorder buffer, while no ACK or NAK tells of it.
     unsaid_end: Option<Psn>,
     /// UC: the rest of a damaged message is dropped (R97).
@@ -104,7 +101,6 @@ impl Responder {
             reorders: false,
             reorder_buffer: None,
             peer_takes_gap_lists: false,
-            goes_back: false,
             unsaid_end: None,
             drop_rest: false,
             message: None,

@@ -215,11 +215,28 @@ fn r54_a_packet_that_was_only_late_draws_no_nak() {
     assert_eq!(said(&pair.collect()), acknowledge(EPSN + 2, ACK));
 }
 
+/// A packet of a long message.
+fn part(opcode: Opcode, offset: u32) -> Forged {
+    Forged::data(opcode, EPSN + offset, &[7; 256])
+}
+
+/// A WRITE of four packets without its second one, of which the third asks for an ACK; and the packets from the second on.
+fn with_a_missing_middle() -> (Pair, [Forged; 3]) {
+    let mut pair = pair();
+    let (va, rkey) = pair.target(0);
+    let first = part(Opcode::RC_WRITE_FIRST, 0).reth(va, rkey, 1024).no_ack();
+    let missing = part(Opcode::RC_WRITE_MIDDLE, 1).no_ack();
+    let (asking, last) = (part(Opcode::RC_WRITE_MIDDLE, 2), part(Opcode::RC_WRITE_LAST, 3));
+    for packet in [&first, &asking, &last] {
+        pair.hit(packet);
+    }
+    (pair, [missing, asking, last])
+}
+
 /// A requester that goes back sends the end of the message again, too, and that draws the ACK: rxe would take an ACK before it for the
 /// last one there will be. One that has heard of no gap sends nothing again.
 #[test]
 fn r57_the_middle_of_a_message_that_closes_a_gap_leaves_the_ack_to_its_end() {
-    let part = |opcode, offset| Forged::data(opcode, EPSN + offset, &[7; 256]);
     let begin = || {
         let mut pair = pair();
         let (va, rkey) = pair.target(0);
@@ -252,7 +269,6 @@ fn r57_the_middle_of_a_message_that_closes_a_gap_leaves_the_ack_to_its_end() {
 fn r57_a_requester_that_goes_back_closes_all_gaps_before_its_ack() {
     let mut pair = pair();
     let (va, rkey) = pair.target(0);
-    let part = |opcode, offset| Forged::data(opcode, EPSN + offset, &[7; 256]);
     let middle = |offset| part(Opcode::RC_WRITE_MIDDLE, offset).no_ack();
     let first = part(Opcode::RC_WRITE_FIRST, 0).reth(va, rkey, 1280).no_ack();
     let last = part(Opcode::RC_WRITE_LAST, 4);
@@ -271,15 +287,7 @@ fn r57_a_requester_that_goes_back_closes_all_gaps_before_its_ack() {
 /// still sending it.
 #[test]
 fn r57_the_end_of_what_was_kept_is_acknowledged_when_it_comes_again() {
-    let mut pair = pair();
-    let (va, rkey) = pair.target(0);
-    let part = |opcode, offset| Forged::data(opcode, EPSN + offset, &[7; 256]);
-    let first = part(Opcode::RC_WRITE_FIRST, 0).reth(va, rkey, 1024).no_ack();
-    let missing = part(Opcode::RC_WRITE_MIDDLE, 1).no_ack();
-    let (asking, last) = (part(Opcode::RC_WRITE_MIDDLE, 2), part(Opcode::RC_WRITE_LAST, 3));
-    for packet in [&first, &asking, &last] {
-        pair.hit(packet);
-    }
+    let (mut pair, [missing, asking, last]) = with_a_missing_middle();
     assert_eq!((pair.reply(&missing), pair.expected()), (vec![], EPSN + 4));
     for (packet, psn, msn) in [(&asking, 2, 0), (&last, 3, 1), (&asking, 3, 1)] {
         let answers = pair.hit(packet);
@@ -290,15 +298,8 @@ fn r57_the_end_of_what_was_kept_is_acknowledged_when_it_comes_again() {
 /// I7: the MSN of an RNR NAK counts the message whose end is not acknowledged yet, and no later answer has a lower one.
 #[test]
 fn r50_an_rnr_nak_behind_what_was_kept_tells_of_its_end() {
-    let mut pair = pair();
-    let (va, rkey) = pair.target(0);
-    let part = |opcode, offset| Forged::data(opcode, EPSN + offset, &[7; 256]);
-    let first = part(Opcode::RC_WRITE_FIRST, 0).reth(va, rkey, 1024).no_ack();
-    let missing = part(Opcode::RC_WRITE_MIDDLE, 1).no_ack();
-    let (asking, last) = (part(Opcode::RC_WRITE_MIDDLE, 2), part(Opcode::RC_WRITE_LAST, 3));
-    for packet in [&first, &asking, &last, &missing] {
-        pair.hit(packet);
-    }
+    let (mut pair, [missing, asking, _]) = with_a_missing_middle();
+    pair.hit(&missing);
     for (packet, psn) in [(Forged::send(EPSN + 4, b"x"), 4), (asking, 3)] {
         let answers = pair.hit(&packet);
         assert_eq!((answers[0].psn, msns(&answers)), (EPSN + psn, vec![1]));

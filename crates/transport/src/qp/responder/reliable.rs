@@ -67,12 +67,17 @@ impl Responder {
         packet: &Packet<'_>,
         cx: &mut Context<'_>,
     ) {
-        self.goes_back |= self.silent && !self.responses.nak_waits(self.expected);
+        if let Some(buffer) = &mut self.reorder_buffer
+            && self.silent
+            && !self.responses.nak_waits(self.expected)
+        {
+            buffer.note_nak_sent();
+        }
         self.take_in(config, now, packet, cx);
-        if self.reorder_buffer.is_some() {
+        if let Some(buffer) = &self.reorder_buffer {
             self.peer_takes_gap_lists |= packet.bth.reserved7 & TAKES_GAP_LISTS != 0;
-            let acks = wants_ack(packet) || !self.goes_back || self.peer_takes_gap_lists;
-            self.run_reordered(config, now, acks, cx);
+            let sends_all_again = buffer.nak_was_sent() && !self.peer_takes_gap_lists;
+            self.run_reordered(config, now, !sends_all_again || wants_ack(packet), cx);
         }
     }
 
@@ -282,7 +287,6 @@ impl Responder {
     pub(super) fn take_reorder_buffer(&mut self, config: &QpConfig, cx: &mut Context<'_>) {
         if self.reorders && self.reorder_buffer.is_none() {
             self.reorder_buffer = cx.reorder_buffers.lend(config.attr.path_mtu, self.expected);
-            self.goes_back = false;
         }
     }
 
@@ -411,8 +415,7 @@ fn acknowledge_duplicate(responder: &mut Responder, cx: &mut Context<'_>) {
     }
     let (psn, msn) = (newest.sub(1), responder.msn.wrapping_sub(1) & 0xff_ffff);
     if !responder.replay.ends_with(psn) {
-        let syndrome = Syndrome::ack(Syndrome::ACK_UNLIMITED);
-        let deferred = responder.responses.queue_ack(Response::Ack { psn, syndrome, msn });
+        let deferred = responder.responses.queue_ack(Response::ack(psn, msn));
         cx.counters.ack_deferred += u64::from(deferred);
     }
 }

@@ -61,6 +61,11 @@ pub(super) enum Response {
 }
 
 impl Response {
+    /// An ACK, without a limit of credits.
+    pub(super) fn ack(psn: Psn, msn: u32) -> Response {
+        Response::Ack { psn, syndrome: Syndrome::ack(Syndrome::ACK_UNLIMITED), msn }
+    }
+
     fn psn(&self) -> Psn {
         match self {
             Response::Ack { psn, .. }
@@ -249,11 +254,7 @@ impl Responses {
 
     /// A sequence NAK that asks for `expected` has not left yet.
     pub(super) fn nak_waits(&self, expected: Psn) -> bool {
-        let nak = Syndrome::nak(NakCode::PsnSequence);
-        match self.queue.back() {
-            Some(&Response::Ack { psn, syndrome, .. }) => psn == expected && syndrome == nak,
-            _ => false,
-        }
+        self.queue.back().is_some_and(|last| last.is_sequence_nak(expected))
     }
 
     /// R54: the packet that a sequence NAK asks for has arrived after all. The NAK also acknowledged what came before, so an

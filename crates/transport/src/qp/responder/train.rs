@@ -3,7 +3,7 @@
 //! There is one look at the queue pair and, for a long message, one check of its memory. What each packet does is what it does
 //! on the fast path (`r19_a_train_does_what_its_packets_do`); whatever is not usual is left to come singly.
 
-use uroce_wire::{Opcode, Packet, Psn, Syndrome};
+use uroce_wire::{Opcode, Packet, Psn};
 
 use super::Responder;
 use super::fast_path::{place_of_next, write_small};
@@ -130,8 +130,7 @@ fn take_write_train<'p>(
 fn acknowledge_train(responder: &mut Responder, asked: &AckRequested, cx: &mut Context<'_>) {
     let &AckRequested { times, psn, msn } = asked;
     if times > 0 {
-        let syndrome = Syndrome::ack(Syndrome::ACK_UNLIMITED);
-        let deferred = responder.responses.queue_ack(Response::Ack { psn, syndrome, msn });
+        let deferred = responder.responses.queue_ack(Response::ack(psn, msn));
         cx.counters.ack_deferred += u64::from(times - 1) + u64::from(deferred);
     }
 }
