@@ -1,11 +1,13 @@
 //! Packages of Debian: those of this host's release, and those of another one without touching this host's apt.
 
 use std::fs;
-use std::path::Path;
+use std::path::{Path, PathBuf};
 use std::process::Command;
 
 use uroce_testbed::error::{Context, Error, Result};
 use uroce_testbed::process::{command, run, stdout_of};
+
+use crate::folder::{find_in, recreate};
 
 /// The keys that Debian signs its archive with, also those of later releases; in package `debian-archive-keyring`.
 const KEYRING: &str = "/usr/share/keyrings/debian-archive-keyring.gpg";
@@ -58,13 +60,26 @@ impl Apt {
         Ok(listing.lines().filter_map(name).collect())
     }
 
-    /// Downloads `packages` into `folder`; nothing is installed.
+    /// Downloads `packages` and makes `folder` of their content; nothing is installed. There is no `folder` before all of it
+    /// is unpacked.
     ///
     /// # Errors
     /// They are not in the archive, or the disk is full.
-    pub fn download(&self, packages: &[String], folder: &Path) -> Result<()> {
+    pub fn unpack(&self, packages: &[String], folder: &Path) -> Result<()> {
+        let mut part = folder.as_os_str().to_owned();
+        part.push(".part");
+        let part = PathBuf::from(part);
+        recreate(&part)?;
         let mut apt = self.command("apt-get");
-        run(apt.args(["download", "-q"]).args(packages).current_dir(folder))
+        run(apt.args(["download", "-q"]).args(packages).current_dir(&part))?;
+        for _ in packages {
+            let archive = find_in(&part, |name| name.ends_with(".deb"))?;
+            run(command(["dpkg", "-x"]).arg(&archive).arg(&part))?;
+            fs::remove_file(archive).context(|| "could not remove the unpacked archive")?;
+        }
+        // A folder of no entries may be replaced.
+        recreate(folder)?;
+        fs::rename(&part, folder).context(|| format!("could not make {}", folder.display()))
     }
 
     fn command(&self, program: &str) -> Command {

@@ -1,8 +1,10 @@
 //! The folder that holds the made guest, and the decision whether it is still the right one.
 
+use std::fs::File;
 use std::hash::{DefaultHasher, Hash, Hasher};
 use std::path::{Path, PathBuf};
 
+use rustix::fs::{FlockOperation, flock};
 use uroce_testbed::error::{Context, Result};
 use uroce_testbed::packages;
 use uroce_testbed::workspace::target_folder;
@@ -33,6 +35,21 @@ impl Cache {
     /// The folder itself.
     pub fn folder(&self) -> &Path {
         &self.folder
+    }
+
+    /// Makes the folder, if there is none, and waits until no other process changes it. The lock ends with the file, also
+    /// when the process is killed.
+    ///
+    /// # Errors
+    /// The folder cannot be made or locked.
+    pub fn lock(&self) -> Result<File> {
+        std::fs::create_dir_all(&self.folder)
+            .context(|| format!("could not make {}", self.folder.display()))?;
+        let path = self.folder.join("lock");
+        let context = || format!("could not lock {}", path.display());
+        let file = File::create(&path).context(context)?;
+        flock(&file, FlockOperation::LockExclusive).context(context)?;
+        Ok(file)
     }
 
     /// The kernel that QEMU starts.
@@ -82,6 +99,19 @@ pub fn recipe_fingerprint() -> Result<String> {
 #[cfg(test)]
 mod tests {
     use super::*;
+
+    #[test]
+    fn one_process_at_a_time_changes_the_folder() {
+        let folder = std::env::temp_dir().join(format!("uroce-lock-test-{}", std::process::id()));
+        let cache = Cache::inside(&folder, None);
+        let lock = cache.lock().unwrap();
+        let other = File::open(folder.join("lock")).unwrap();
+        let at_once = FlockOperation::NonBlockingLockExclusive;
+        assert_eq!(flock(&other, at_once), Err(rustix::io::Errno::WOULDBLOCK));
+        drop(lock);
+        assert_eq!(flock(&other, at_once), Ok(()));
+        std::fs::remove_dir_all(folder).unwrap();
+    }
 
     #[test]
     fn a_guest_is_fresh_only_for_its_own_recipe() {

@@ -29,6 +29,7 @@ pub(crate) fn ensure(kernel: Kernel) -> Result<Cache> {
     packages::ensure(packages::RXE_GUEST)?;
     let suite = kernel.suite();
     let cache = Cache::locate(suite);
+    let _lock = cache.lock()?;
     let fingerprint = recipe_fingerprint()?;
     if !cache.is_fresh(&fingerprint) {
         make(&cache, suite)?;
@@ -39,8 +40,6 @@ pub(crate) fn ensure(kernel: Kernel) -> Result<Cache> {
 
 fn make(cache: &Cache, suite: Option<&str>) -> Result<()> {
     eprintln!("making the rxe guest in {}", cache.folder().display());
-    fs::create_dir_all(cache.folder())
-        .context(|| format!("could not make {}", cache.folder().display()))?;
     let kernel = Unpacked::fetch(cache, suite)?;
     let root = cache.folder().join("root");
     recreate(&root)?;

@@ -11,7 +11,7 @@ use uroce_testbed::process::{command, is_root, run, stdout_of};
 
 use crate::apt::{self, Apt};
 use crate::cache::Cache;
-use crate::folder::{find_in, recreate};
+use crate::folder::find_in;
 use crate::recipe;
 
 /// A kernel that the guest can have.
@@ -167,13 +167,7 @@ fn download(cache: &Cache, apt: &Apt, image: &str) -> Result<PathBuf> {
     let mut names = apt.dependencies(image)?;
     names.retain(|name| name.ends_with(version));
     names.push(image.to_owned());
-    recreate(&folder)?;
-    apt.download(&names, &folder)?;
-    for _ in &names {
-        let archive = find_in(&folder, |name| name.ends_with(".deb"))?;
-        run(command(["dpkg", "-x"]).arg(&archive).arg(&folder))?;
-        fs::remove_file(archive).context(|| "could not remove the unpacked archive")?;
-    }
+    apt.unpack(&names, &folder)?;
     if !folder.join("lib").exists() {
         std::os::unix::fs::symlink("usr/lib", folder.join("lib"))
             .context(|| "could not link the modules to where modprobe looks for them")?;

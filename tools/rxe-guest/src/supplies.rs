@@ -4,11 +4,10 @@ use std::fs;
 use std::path::{Path, PathBuf};
 
 use uroce_testbed::error::{Context, Result};
-use uroce_testbed::process::{command, is_root, run};
+use uroce_testbed::process::is_root;
 
 use crate::apt::{self, Apt};
 use crate::cache::Cache;
-use crate::folder::{find_in, recreate};
 use crate::kernel::{Kernel, Unpacked};
 
 /// The folder with the content of `packages`: those of this host's release, or of `suite` if that is another.
@@ -19,6 +18,7 @@ use crate::kernel::{Kernel, Unpacked};
 pub fn unpacked(suite: Option<&str>, packages: &[&str]) -> Result<PathBuf> {
     let suite = suite.filter(|suite| !apt::host_has(suite));
     let cache = Cache::locate(suite);
+    let _lock = cache.lock()?;
     let folder = cache.folder().join("packages").join(packages.join("+"));
     if folder.join("usr").is_dir() {
         return Ok(folder);
@@ -28,20 +28,14 @@ pub fn unpacked(suite: Option<&str>, packages: &[&str]) -> Result<PathBuf> {
         None => Apt::of_host(),
     };
     let names: Vec<String> = packages.iter().map(|name| (*name).to_owned()).collect();
-    recreate(&folder)?;
-    apt.download(&names, &folder).or_else(|error| {
+    apt.unpack(&names, &folder).or_else(|error| {
         // The package lists may be missing, or too old.
         if suite.is_none() && !is_root() {
             return Err(error);
         }
         apt.update()?;
-        apt.download(&names, &folder)
+        apt.unpack(&names, &folder)
     })?;
-    for _ in packages {
-        let archive = find_in(&folder, |name| name.ends_with(".deb"))?;
-        run(command(["dpkg", "-x"]).arg(&archive).arg(&folder))?;
-        fs::remove_file(archive).context(|| "could not remove the unpacked archive")?;
-    }
     Ok(folder)
 }
 
@@ -51,7 +45,9 @@ pub fn unpacked(suite: Option<&str>, packages: &[&str]) -> Result<PathBuf> {
 /// The kernel has no such module, or the disk is full.
 pub fn modules(kernel: Kernel, wanted: &[&str], folder: &Path) -> Result<Vec<String>> {
     let suite = kernel.suite();
-    Unpacked::fetch(&Cache::locate(suite), suite)?.copy_modules(wanted, folder)
+    let cache = Cache::locate(suite);
+    let _lock = cache.lock()?;
+    Unpacked::fetch(&cache, suite)?.copy_modules(wanted, folder)
 }
 
 /// Copies a file into a folder under its own name, following links.
