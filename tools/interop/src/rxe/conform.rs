@@ -30,6 +30,9 @@ pub struct ConformArgs {
     /// Take this `uroce` instead of building it.
     #[arg(long, value_name = "FILE")]
     program: Option<PathBuf>,
+    /// Keep the packets of each case in this folder (`uroce conform --pcap`).
+    #[arg(long, value_name = "FOLDER")]
+    captures: Option<PathBuf>,
     /// Write docs/conform/rxe-VERSION.md.
     #[arg(long, conflicts_with = "only")]
     write: bool,
@@ -50,7 +53,7 @@ pub fn conform(arguments: &ConformArgs) -> Result<()> {
     let started = Instant::now();
     let silence = Duration::from_millis(arguments.silence);
     let config = GuestConfig { kernel: arguments.kernel, ..GuestConfig::default() };
-    let trial = Trial { config, program };
+    let trial = Trial { config, program, captures: arguments.captures.clone() };
     let run = trial.run(&arguments.only, silence)?;
     println!("{} cases in {:.0} s", run.cases.len(), started.elapsed().as_secs_f64());
     report(arguments, &run)

@@ -95,6 +95,12 @@ impl Run {
         release.splitn(3, '.').take(2).collect::<Vec<_>>().join(".")
     }
 
+    /// Leaves out cases that are not among `names`: `--only` also selects those whose names contain one of them, and they
+    /// may have run before the kernel stopped.
+    fn keep_only(&mut self, names: &[String]) {
+        self.cases.retain(|case| names.contains(&case.name));
+    }
+
     /// How many cases ended so.
     pub fn count(&self, verdict: &str) -> usize {
         self.cases.iter().filter(|case| case.verdict == verdict).count()
@@ -107,6 +113,8 @@ pub struct Trial {
     pub config: GuestConfig,
     /// `uroce` on this host.
     pub program: PathBuf,
+    /// The folder for the packets of each case, if they are kept.
+    pub captures: Option<PathBuf>,
 }
 
 impl Trial {
@@ -163,6 +171,7 @@ impl<'t> Session<'t> {
         let agent = self.agent()?;
         let names: Vec<String> = cases.iter().map(|case| case.name.clone()).collect();
         let mut run = self.tester(&names, silence)?;
+        run.keep_only(&names);
         if run.ended_early.is_none() {
             for case in run.cases.iter_mut().filter(|case| case.verdict == "inconclusive") {
                 *case = self.again(case, silence * LONGER)?;
@@ -216,6 +225,10 @@ impl<'t> Session<'t> {
         command.args(["--token", TOKEN, "--address", &HOST_V4.to_string()]);
         command.arg("--silence").arg(silence.as_millis().to_string());
         command.args(only.iter().flat_map(|text| ["--only", text]));
+        if let Some(folder) = &self.trial.captures {
+            // What ends with a slash is a folder to it.
+            command.arg("--pcap").arg(folder.join(""));
+        }
         let output = command.output().context(|| "could not start uroce conform")?;
         // It exits with 1 when rxe breaks a rule: that is what the page is about.
         first_json(&output.stdout).map_err(|error| {
@@ -243,7 +256,9 @@ mod tests {
         let text = r#"{"peer": {"device": "rxe0", "system": "Linux 6.12.107+deb13-amd64 x86_64"},
             "ended_early": null, "cases": [{"case": "a.b", "rules": "R1", "class": "must",
             "verdict": "pass", "why": "", "recorded": [], "seconds": 0.1}]} {"error": "x"}"#;
-        let run = first_json(text.as_bytes()).expect("a report");
+        let mut run = first_json(text.as_bytes()).expect("a report");
         assert_eq!((run.version(), run.count("pass")), ("6.12".to_owned(), 1));
+        run.keep_only(&["a".to_owned()]);
+        assert!(run.cases.is_empty(), "a.b is not a");
     }
 }
