@@ -23,6 +23,7 @@ cases! {
     Must "rc.requester.credit-zero", "R81", [172], "Without credits WRITEs go on, and a SEND does not wait for ever.", credit_zero;
     Should "rc.requester.ack-with-flags", "R1", [193], "Flags of the BTH of an ACK do not matter.", ack_with_flags;
     Must "rc.requester.late-ack", "R70", [195], "A second ACK behind a repetition completes nothing twice.", late_ack;
+    Must "rc.requester.ack-while-sent-again", "R67 R75", [], "An ACK of a whole message completes it while it is being sent again, though the rest of that is lost.", ack_while_sent_again;
     Free "rc.requester.window", "R17", [191], "How many packets it has on the way without an ACK is recorded.", window;
     Must "rc.requester.foreign-pkey-ack", "R6", [192], "An ACK with another P_Key is ignored.", foreign_pkey_ack;
 }
@@ -222,6 +223,30 @@ fn late_ack(b: &Bench<'_>) -> Outcome {
     q.tx(&q.acks(0, 1))?;
     q.silence()?;
     q.app.no_completion()
+}
+
+/// Packets of a message that takes a while to be sent again. Behind more than 64 some requesters ask for an ACK in the
+/// middle.
+const LONG: usize = 60;
+/// How often it is tried: the ACK has to meet the message on its way.
+const ROUNDS: u32 = 4;
+
+fn ack_while_sent_again(b: &Bench<'_>) -> Outcome {
+    let q = b.rc().timeout(16, 7).open()?;
+    let packets = LONG as i32;
+    for round in 0..ROUNDS {
+        let psn = round as i32 * packets;
+        let work = written(&q, LONG * q.mtu(), psn)?;
+        // The ACK of it all was lost, so something of it comes again. An ACK that was delayed arrives then, and what of
+        // the message is still to come is lost: the tester does not answer it.
+        let came = q.next("a packet of the message again")?;
+        let again = (psn..psn + packets).contains(&came.psn);
+        check(again, || format!("expected a packet of the message again, got {came}"))?;
+        q.tx(&q.acks(psn + packets - 1, round + 1))?;
+        q.app.completes(work, status::SUCCESS)?;
+        q.nothing_new()?;
+    }
+    Ok(())
 }
 
 fn window(b: &Bench<'_>) -> Outcome {
