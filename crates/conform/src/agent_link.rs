@@ -6,11 +6,12 @@ use crate::{Offer, ProtocolError, Reply, Request, Stop, Wanted};
 
 /// Carries a request to the agent and brings its reply.
 pub trait AgentLink {
-    /// Asks, and waits for the answer.
+    /// Asks, and waits for the answer. While it waits it calls `waiting` every few milliseconds: what comes from the NIC under
+    /// test meanwhile is to be seen when it comes.
     ///
     /// # Errors
     /// The agent is gone, or speaks something else; every later call fails as well. Or there is no agent that could.
-    fn call(&mut self, request: &Request) -> Result<Reply, AgentError>;
+    fn call(&mut self, request: &Request, waiting: &mut dyn FnMut()) -> Result<Reply, AgentError>;
 
     /// A queue pair that a stock program has made by itself. `None` from an agent, which makes queue pairs as it is told.
     ///

@@ -117,13 +117,21 @@ impl<'r> Bench<'r> {
         *self.figures.borrow_mut() = Some(figures);
     }
 
-    /// Asks the agent.
+    /// Asks the agent; packets that come while it works are written down with the time at which they came.
     ///
     /// # Errors
-    /// It refuses, or is gone.
+    /// It refuses, or is gone. Or too many packets came.
     pub fn ask(&self, request: &Request) -> Result<Reply, Stop> {
-        let reply = self.agent.borrow_mut().call(request);
-        match reply.map_err(AgentError::into_stop)? {
+        let mut came = Ok(());
+        let mut waiting = || {
+            if came.is_ok() {
+                came = self.player.borrow_mut().drain(Duration::ZERO);
+            }
+        };
+        let reply = self.agent.borrow_mut().call(request, &mut waiting);
+        let reply = reply.map_err(AgentError::into_stop)?;
+        came?;
+        match reply {
             Reply::Refused { why } => Err(Stop::Broken(format!("the agent refused: {why}"))),
             reply => {
                 let long = matches!(
@@ -193,5 +201,43 @@ impl<'r> Bench<'r> {
             figures: self.figures.into_inner(),
             needed: self.needed.into_inner(),
         }
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use uroce_wire::Opcode;
+
+    use super::*;
+    use crate::fake::{FakeAgent, FakeWire, card, incoming};
+
+    /// What is written down of one question, of which the agent takes its time, and how it ended.
+    fn asked(wire: &mut FakeWire) -> (Vec<Entry>, Result<Reply, Stop>) {
+        let mut agent = FakeAgent { waits: 3, ..FakeAgent::default() };
+        let card = card();
+        let bench = Bench::new(wire, &mut agent, &card, Patience::default(), 0);
+        let reply = bench.ask(&Request::Query { qp: 1 });
+        (bench.finish().transcript, reply)
+    }
+
+    #[test]
+    fn what_comes_while_the_agent_works_is_written_down_before_its_reply() {
+        let coming = [incoming(Opcode::RC_WRITE_FIRST, 1), incoming(Opcode::RC_WRITE_LAST, 1)];
+        let (transcript, reply) =
+            asked(&mut FakeWire { coming: coming.into(), ..FakeWire::default() });
+        assert!(matches!(reply, Ok(Reply::State { .. })));
+        let [Entry::Packet { at: first, .. }, Entry::Packet { .. }, Entry::Note { .. }] =
+            &transcript[..]
+        else {
+            panic!("{transcript:?}");
+        };
+        assert_eq!(*first, Duration::from_millis(1));
+    }
+
+    #[test]
+    fn a_flood_while_the_agent_works_ends() {
+        let flood = Some(incoming(Opcode::RC_WRITE_ONLY, 1));
+        let (_, reply) = asked(&mut FakeWire { flood, ..FakeWire::default() });
+        assert!(matches!(reply, Err(Stop::Fail(why)) if why.contains("more than")));
     }
 }

@@ -104,10 +104,13 @@ pub(crate) struct FakeAgent {
     pub(crate) counters: VecDeque<Reply>,
     /// It answers with fewer bytes of memory than it was asked for.
     pub(crate) forgets_memory: bool,
+    /// So often it keeps the tester waiting before each answer.
+    pub(crate) waits: u32,
 }
 
 impl AgentLink for FakeAgent {
-    fn call(&mut self, request: &Request) -> Result<Reply, AgentError> {
+    fn call(&mut self, request: &Request, waiting: &mut dyn FnMut()) -> Result<Reply, AgentError> {
+        (0..self.waits).for_each(|_| waiting());
         self.made += 1;
         let number = self.made;
         Ok(match request {

@@ -180,7 +180,11 @@ mod tests {
     }
 
     impl AgentLink for Programs {
-        fn call(&mut self, request: &Request) -> Result<Reply, AgentError> {
+        fn call(
+            &mut self,
+            request: &Request,
+            _waiting: &mut dyn FnMut(),
+        ) -> Result<Reply, AgentError> {
             match request {
                 Request::Clear => Ok(Reply::Done),
                 _ => Err(AgentError::NeedsAgent("this".to_owned())),

@@ -20,6 +20,8 @@ const CONNECT: Duration = Duration::from_secs(10);
 const REPLY: Duration = Duration::from_secs(30);
 /// How often the wait for a greeting looks for Ctrl-C.
 const LOOK: Duration = Duration::from_millis(100);
+/// How often the wait for another reply looks for packets.
+const PACKETS: Duration = Duration::from_millis(1);
 
 /// A session with an agent.
 pub struct AgentSession {
@@ -73,20 +75,37 @@ impl AgentSession {
 
     /// The answer to a greeting may take long: an agent serves one tester at a time. Ctrl-C is obeyed meanwhile.
     fn greet(&mut self, hello: &Request, interrupt: &Interrupt) -> Result<Reply, AgentError> {
-        write_message(&mut self.output, hello)?;
-        self.await_reply(interrupt).map_err(ProtocolError::Connection)?;
+        let go_on = || match interrupt.is_set() {
+            true => Err(ErrorKind::Interrupted.into()),
+            false => Ok(()),
+        };
+        self.exchange(hello, LOOK, go_on)
+    }
+
+    /// Asks, and waits for the reply; `look` is called `every` so often meanwhile.
+    fn exchange(
+        &mut self,
+        request: &Request,
+        every: Duration,
+        look: impl FnMut() -> io::Result<()>,
+    ) -> Result<Reply, AgentError> {
+        write_message(&mut self.output, request)?;
+        self.await_reply(every, look).map_err(ProtocolError::Connection)?;
         Ok(read_message(&mut self.input)?)
     }
 
-    /// Waits until something came, or the user wants to stop.
-    fn await_reply(&self, interrupt: &Interrupt) -> io::Result<()> {
+    /// Waits until something came, or `look` does not want to.
+    fn await_reply(
+        &self,
+        every: Duration,
+        mut look: impl FnMut() -> io::Result<()>,
+    ) -> io::Result<()> {
         let start = Instant::now();
-        self.output.set_read_timeout(Some(LOOK))?;
+        self.output.set_read_timeout(Some(every))?;
         loop {
             match self.output.peek(&mut [0]) {
                 Ok(_) => return self.output.set_read_timeout(Some(REPLY)),
-                Err(_) if interrupt.is_set() => return Err(ErrorKind::Interrupted.into()),
-                Err(error) if is_silence(&error) && start.elapsed() < REPLY => {}
+                Err(error) if is_silence(&error) && start.elapsed() < REPLY => look()?,
                 Err(error) => return Err(error),
             }
         }
@@ -128,9 +147,11 @@ fn unanswered(address: SocketAddr, error: &AgentError) -> Failure {
 }
 
 impl AgentLink for AgentSession {
-    fn call(&mut self, request: &Request) -> Result<Reply, AgentError> {
-        write_message(&mut self.output, request)?;
-        Ok(read_message(&mut self.input).map_err(|error: ProtocolError| error)?)
+    fn call(&mut self, request: &Request, waiting: &mut dyn FnMut()) -> Result<Reply, AgentError> {
+        self.exchange(request, PACKETS, || {
+            waiting();
+            Ok(())
+        })
     }
 }
 

@@ -200,7 +200,7 @@ impl Programs {
 }
 
 impl AgentLink for Programs {
-    fn call(&mut self, request: &Request) -> Result<Reply, AgentError> {
+    fn call(&mut self, request: &Request, _waiting: &mut dyn FnMut()) -> Result<Reply, AgentError> {
         self.current = None;
         match request {
             Request::Clear => Ok(Reply::Done),

@@ -231,7 +231,7 @@ impl Peer {
     }
 
     fn ask(&mut self, request: &Request) -> Result<Reply, PlayStop> {
-        match self.link.call(request) {
+        match self.link.call(request, &mut || ()) {
             Ok(Reply::Refused { why }) => {
                 Err(PlayStop::Refused(format!("the agent refused: {why}")))
             }
