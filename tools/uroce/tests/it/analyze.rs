@@ -6,7 +6,7 @@ use std::process::{Command, Output, Stdio};
 
 use tempfile::TempDir;
 
-use crate::common::{code, pcap, run, text, uroce};
+use crate::common::{code, pcap, run, text, uroce, wait_until_it_catches_signals};
 
 fn json(output: &Output) -> serde_json::Value {
     serde_json::from_slice(&output.stdout).expect("one JSON object")
@@ -95,21 +95,6 @@ fn ctrl_c_ends_a_live_pipe_with_a_report() {
     drop(pipe);
     assert_eq!(code(&output), 0, "{}", text(&output));
     assert!(text(&output).contains("Capture"), "{}", text(&output));
-}
-
-/// Waits until the process catches SIGINT.
-fn wait_until_it_catches_signals(pid: u32) {
-    const SIGINT: u64 = 1 << 1;
-    for _ in 0..1000 {
-        let status = std::fs::read_to_string(format!("/proc/{pid}/status")).unwrap_or_default();
-        let caught = status.lines().find_map(|line| line.strip_prefix("SigCgt:"));
-        let caught = caught.and_then(|mask| u64::from_str_radix(mask.trim(), 16).ok());
-        if caught.is_some_and(|mask| mask & SIGINT != 0) {
-            return;
-        }
-        std::thread::sleep(std::time::Duration::from_millis(10));
-    }
-    panic!("it never watched SIGINT");
 }
 
 #[test]

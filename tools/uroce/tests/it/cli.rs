@@ -2,12 +2,12 @@
 
 use std::io::{BufRead, BufReader};
 use std::net::UdpSocket;
-use std::process::{Child, Command, Output};
+use std::process::{Child, Output};
 use std::time::{Duration, Instant};
 
 use tempfile::TempDir;
 
-use crate::common::{code, free_port, run, spawn, stderr, stdout, uroce};
+use crate::common::{code, free_port, interrupt, run, spawn, stderr, stdout, uroce};
 
 #[test]
 fn a_wrong_command_line_is_told_as_json_too() {
@@ -50,11 +50,6 @@ impl Drop for Running {
         let _ = self.0.kill();
         let _ = self.0.wait();
     }
-}
-
-fn interrupt(child: &Child) {
-    let done = Command::new("kill").args(["-INT", &child.id().to_string()]).status();
-    assert!(done.is_ok_and(|status| status.success()));
 }
 
 #[test]

@@ -1,6 +1,6 @@
 //! `uroce sim`, as a user runs it.
 
-use crate::common::{code, run, text};
+use crate::common::{code, interrupt, run, spawn, text, wait_until_it_catches_signals};
 
 #[test]
 fn the_simulation_of_a_seed_is_told() {
@@ -48,6 +48,19 @@ fn a_sweep_ends_at_the_last_seed_that_there_is() {
     let last = u64::MAX;
     let both = json(&format!("sim sweep --seeds {}..{last} --jobs 4 --json", last - 2));
     assert_eq!(both["seeds"], 2);
+}
+
+#[test]
+fn an_interrupted_sweep_tells_how_to_go_on() {
+    let child = spawn("sim sweep --seeds 5..1000000 --jobs 2");
+    wait_until_it_catches_signals(child.id());
+    interrupt(&child);
+    let output = child.wait_with_output().expect("it ends");
+    assert_eq!(code(&output), 1, "{}", text(&output));
+    let said = text(&output);
+    let line = said.lines().find(|line| line.contains(" packets in ")).expect("a summary");
+    let seeds: u64 = line.split(' ').next().and_then(|word| word.parse().ok()).expect("a number");
+    assert!(said.contains(&format!("--seeds {}..1000000` goes on", 5 + seeds)), "{said}");
 }
 
 #[test]

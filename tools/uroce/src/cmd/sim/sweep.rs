@@ -144,6 +144,8 @@ pub fn run(args: &SweepArgs, global: &Global) -> Result<(), Failure> {
     drop(progress);
     // Without the time that it takes to make a violation smaller.
     let elapsed = started.elapsed();
+    // Seeds are taken in their order, and each that was taken has come to its end.
+    let left = sweep.next.into_inner()..sweep.end;
     let mut totals = sweep.totals.into_inner().expect("no thread panics with the lock");
     let failed =
         totals.failed.take().map(|(scenario, violation)| Failed::new(&scenario, violation));
@@ -151,7 +153,9 @@ pub fn run(args: &SweepArgs, global: &Global) -> Result<(), Failure> {
     match failed {
         Some(failed) => Err(failed.failure()),
         None if totals.seeds < all => {
-            Err(Failure::test(format!("interrupted after {} of {all} seeds", totals.seeds)))
+            let Range { start, end } = left;
+            Err(Failure::test(format!("interrupted after {} of {all} seeds", totals.seeds))
+                .help(format!("`uroce sim sweep --seeds {start}..{end}` goes on")))
         }
         None => Ok(()),
     }

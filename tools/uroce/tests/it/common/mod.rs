@@ -35,6 +35,27 @@ pub fn spawn(words: &str) -> Child {
     command.spawn().expect("the program was built")
 }
 
+/// Waits until the process catches SIGINT.
+pub fn wait_until_it_catches_signals(pid: u32) {
+    const SIGINT: u64 = 1 << 1;
+    for _ in 0..1000 {
+        let status = std::fs::read_to_string(format!("/proc/{pid}/status")).unwrap_or_default();
+        let caught = status.lines().find_map(|line| line.strip_prefix("SigCgt:"));
+        let caught = caught.and_then(|mask| u64::from_str_radix(mask.trim(), 16).ok());
+        if caught.is_some_and(|mask| mask & SIGINT != 0) {
+            return;
+        }
+        std::thread::sleep(std::time::Duration::from_millis(10));
+    }
+    panic!("it never watched SIGINT");
+}
+
+/// Ctrl-C.
+pub fn interrupt(child: &Child) {
+    let done = Command::new("kill").args(["-INT", &child.id().to_string()]).status();
+    assert!(done.is_ok_and(|status| status.success()));
+}
+
 /// A server and a client that differ in their words; server first.
 pub fn ends(server: &str, client: &str) -> [Output; 2] {
     let (tcp, roce) = (free_port(), free_port());
