@@ -1,10 +1,13 @@
 //! Objects that end while packets for them are on their way, by several threads (A30).
 
 mod common;
+#[path = "common/forge.rs"]
+mod forge;
 
 use std::sync::atomic::{AtomicBool, Ordering};
 
 use common::{Node, ip, rc_pair, rc_pair_with, settle};
+use forge::{Attacker, Forged};
 use uroce_device::VirtualClock;
 use uroce_device::datapath::LoopbackFabric;
 use uroce_device::transport::{QpAttr, QpState, QpType, SendOp};
@@ -127,21 +130,61 @@ fn ends_behind_reads(end: fn(&Node, Qpn)) {
     assert!(sent.is_some_and(|wc| wc.is_ok()), "{done:?}");
 }
 
+/// A peer that goes back to a packet has sent that, which ends a SEND that was kept behind it; the queue pair ends in this way before
+/// the rest of the SEND has come again. The peer must be told that it was delivered.
+fn ends_before_the_rest_comes_again(end: fn(&Node, Qpn)) {
+    const PEER: u8 = 9;
+    const EPSN: u32 = 0x1000;
+    let (first, middle, last) = (0, 1, 2);
+    let fabric = LoopbackFabric::new();
+    let node = Node::inline(&fabric, 2);
+    let qpn = node.qp(QpType::Rc);
+    node.connect_with(qpn, ip(PEER), Qpn::new(0x77), Mtu::M256, 14);
+    let there = node.buffer(1024);
+    node.recv(qpn, 1, &[there.sge(0, 1024)]);
+    let mut peer = Attacker::new(&fabric, PEER);
+    let mut answers_to = |opcode: u8, ack_req: bool| {
+        let mut bytes = Forged::new(opcode, qpn.get(), EPSN + u32::from(opcode)).bytes(12);
+        bytes.resize(12 + 256 + 4, 7);
+        bytes[8] = u8::from(ack_req) << 7;
+        peer.inject(ip(PEER), ip(2), bytes);
+        peer.deliver(&node);
+        peer.received()
+    };
+    let answers = [(first, false), (last, true), (middle, false)]
+        .map(|(opcode, ack_req)| answers_to(opcode, ack_req).len());
+    assert_eq!(answers, [0, 1, 0], "a NAK for the middle");
+    assert!(matches!(node.poll()[..], [wc] if wc.is_ok()), "delivered");
+    end(&node, qpn);
+    while node.device.drive() {}
+    let [ack] = &peer.received()[..] else { panic!("one answer") };
+    let ([psn @ .., syndrome], acked) = (&ack[9..13], EPSN + u32::from(last)) else {
+        panic!("an ACK")
+    };
+    assert_eq!((psn, *syndrome), (&acked.to_be_bytes()[1..], 0x1f));
+}
+
 #[test]
 fn a_delivered_message_is_acknowledged_although_its_queue_pair_is_destroyed() {
-    ends_behind_reads(|node, qpn| node.device.destroy_qp(qpn).expect("it exists"));
+    let end = |node: &Node, qpn| node.device.destroy_qp(qpn).expect("it exists");
+    ends_behind_reads(end);
+    ends_before_the_rest_comes_again(end);
 }
 
 #[test]
 fn a_delivered_message_is_acknowledged_although_its_queue_pair_is_reset() {
-    ends_behind_reads(|node, qpn| {
-        node.step(qpn, &QpAttr::default(), QpState::Reset, Default::default())
-    });
+    let end = |node: &Node, qpn| {
+        node.step(qpn, &QpAttr::default(), QpState::Reset, Default::default());
+    };
+    ends_behind_reads(end);
+    ends_before_the_rest_comes_again(end);
 }
 
 #[test]
 fn a_delivered_message_is_acknowledged_although_its_queue_pair_goes_to_error() {
-    ends_behind_reads(|node, qpn| {
-        node.step(qpn, &QpAttr::default(), QpState::Err, Default::default())
-    });
+    let end = |node: &Node, qpn| {
+        node.step(qpn, &QpAttr::default(), QpState::Err, Default::default());
+    };
+    ends_behind_reads(end);
+    ends_before_the_rest_comes_again(end);
 }

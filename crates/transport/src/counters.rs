@@ -77,6 +77,8 @@ counters! {
     retransmitted_pkts,
     /// Requests that came behind a gap and were kept until it was closed (ADR 17).
     kept_request,
+    /// Acknowledgements that left by themselves, since a requester did not go on with what it was sending again (R44).
+    delayed_ack,
     /// NAKs sent, of all kinds but RNR.
     sent_nak,
     /// NAKs received that end a QP (R73).

@@ -103,6 +103,10 @@ pub const READ_SPLITS_AT_ONCE: u32 = 16;
 /// leaves at a time when the ACK comes, so it is whole trains where it is more than one. An ACK costs its sender about as
 /// much as the half of a 64 KiB train, so there are few.
 pub const ACKS_PER_WINDOW: u32 = 2;
+/// An ACK that is left to the end of what a requester sends again leaves after so long (ns) without a further packet of it: longer than
+/// an emulated or a busy host rests in the middle of a message, and half of the 67 ms of timeout code 14, so that the requester hears
+/// of it before it sends everything again.
+pub const DELAYED_ACK_NS: u64 = 32_000_000;
 /// Answers to duplicates and errors that a QP may send in one budget period (A9, A26).
 pub const REPLY_BUDGET: u32 = 1024;
 /// Least time between two CNPs of one QP in nanoseconds (R103).

@@ -16,7 +16,7 @@ use std::net::IpAddr;
 use std::sync::Arc;
 
 use requester::{Requester, may_have_request, next_is_short_write};
-use responder::Responder;
+use responder::{Responder, delayed_ack};
 pub use run::Run;
 pub use state::ModifyQpError;
 pub use traffic::{QpTraffic, Window};
@@ -304,28 +304,30 @@ impl QueuePair {
         }
     }
 
-    /// Runs what is due at `now`: the local ACK timeout or the end of an RNR wait.
+    /// Runs what is due at `now`: the local ACK timeout, the end of an RNR wait, an ACK that was delayed.
     pub fn handle_timeout(&mut self, now: Instant, cx: &mut Context<'_>) {
         self.requester.run_timers(&self.config, now, cx);
+        delayed_ack::run_timer(&mut self.responder, now, cx);
         self.settle(cx);
     }
 
     /// When [`QueuePair::handle_timeout`] wants to be called.
     pub fn poll_timeout(&self) -> Option<Instant> {
-        self.requester.deadline()
+        let acknowledgement = delayed_ack::deadline(&self.responder);
+        self.requester.deadline().into_iter().chain(acknowledgement).min()
     }
 
-    /// True if [`QueuePair::poll_transmit`] may have a packet.
-    pub fn wants_transmit(&self) -> bool {
-        self.wants_request() || self.wants_answer()
+    /// Queues the ACK that waits for what the requester sends again: no request will be taken any more.
+    pub fn send_delayed_ack(&mut self, cx: &mut Context<'_>) {
+        delayed_ack::send(&mut self.responder, cx);
     }
 
-    /// True if there may be a request among them.
+    /// True if [`QueuePair::poll_transmit`] may have a request.
     pub fn wants_request(&self) -> bool {
         self.requester.wants_transmit()
     }
 
-    /// True if there is an answer among them.
+    /// True if it has an answer.
     pub fn wants_answer(&self) -> bool {
         !self.responder.responses().is_empty()
     }

@@ -22,6 +22,7 @@ impl LastAnswers {
     /// Takes over what the queue pair would answer now. What is more than [`LAST_ANSWERS`] is lost, as it can be on the
     /// network.
     pub(super) fn take_from(&mut self, qp: &mut QueuePair, now: Instant, cx: &mut Context<'_>) {
+        qp.send_delayed_ack(cx);
         if !qp.wants_answer() {
             return;
         }

@@ -4,6 +4,7 @@
 //! resource, length, rkey, execute, complete, acknowledge. First execution and replay share them.
 
 mod checks;
+pub(crate) mod delayed_ack;
 mod execute;
 mod fast_path;
 pub(crate) mod invariants;
@@ -15,6 +16,7 @@ mod responses;
 pub(super) mod train;
 mod unreliable;
 
+use delayed_ack::DelayedAck;
 use message::Message;
 use receives::{Receives, Target};
 use replay::ReplayCache;
@@ -78,6 +80,7 @@ pub(crate) struct Responder {
     peer_takes_gap_lists: bool,
     /// The last packet of a message that was executed out of the reorder buffer, while no ACK or NAK tells of it.
     unsaid_end: Option<Psn>,
+    delayed_ack: DelayedAck,
     /// UC: the rest of a damaged message is dropped (R97).
     drop_rest: bool,
     /// The message of which some packets have arrived.
@@ -102,6 +105,7 @@ impl Responder {
             reorder_buffer: None,
             peer_takes_gap_lists: false,
             unsaid_end: None,
+            delayed_ack: DelayedAck::default(),
             drop_rest: false,
             message: None,
             replay: ReplayCache::default(),
@@ -132,6 +136,7 @@ impl Responder {
         self.expected = psn;
         self.peer_takes_gap_lists = false;
         self.unsaid_end = None;
+        self.delayed_ack.clear();
     }
 
     /// The PSN that the next request must have.
@@ -219,6 +224,7 @@ impl Responder {
     /// Queues an AETH with the current MSN, which tells of all that was executed; true if it took the place of an older ACK.
     fn answer_now(&mut self, psn: Psn, syndrome: Syndrome) -> bool {
         self.unsaid_end = None;
+        self.delayed_ack.clear();
         let msn = self.msn;
         self.responses.queue_ack(Response::Ack { psn, syndrome, msn })
     }
@@ -339,7 +345,9 @@ impl Responder {
         // not take its message for delivered.
         if matches!(reason, FlushReason::ByModify | FlushReason::CqOverflow) {
             self.responses.clear();
+            self.delayed_ack.clear();
         }
+        delayed_ack::send(self, cx);
         // What is missing would not be taken any more.
         self.responses.retract_nak(self.expected, &self.replay);
         while let Some(wr_id) = self.receives.next_to_flush() {
@@ -350,6 +358,7 @@ impl Responder {
 
     /// Gives back what was borrowed of the device, since the QP is reset, destroyed or has failed.
     pub(crate) fn release(&mut self, cx: &mut Context<'_>) {
+        self.delayed_ack.clear();
         self.drop_reorder_buffer(cx);
         self.receives.give_back(cx);
     }

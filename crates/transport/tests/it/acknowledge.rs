@@ -48,7 +48,7 @@ fn r43_r44_r45_one_ack_for_a_batch_with_the_newest_psn() {
     // The last packet that asked for an ACK was number 9.
     assert_eq!((said(&answers), msns(&answers)), (acknowledge(EPSN + 9, ACK), vec![10]));
     assert_eq!(pair.nodes[1].counters.ack_deferred, 3);
-    assert!(!pair.nodes[1].qp.wants_transmit());
+    assert!(!pair.nodes[1].qp.wants_request() && !pair.nodes[1].qp.wants_answer());
 }
 
 #[test]

@@ -66,6 +66,52 @@ fn r57_the_beginning_of_a_duplicate_leaves_the_ack_to_its_end() {
     assert_eq!(pair.nodes[1].counters.duplicate_request, 6);
 }
 
+/// A card that asks for an ACK at the end of a message only sends the whole of it again, faster than answers may leave.
+#[test]
+fn r57_a_duplicate_that_draws_no_answer_uses_up_no_reply_budget() {
+    const PACKETS: u32 = limits::REPLY_BUDGET + 100;
+    let mut pair = Pair::rc();
+    let (va, rkey) = pair.target(0);
+    let part = |offset| match offset {
+        0 => Forged::data(Opcode::RC_WRITE_FIRST, EPSN, &[7; 256]).reth(va, rkey, PACKETS * 256),
+        _ if offset + 1 == PACKETS => Forged::data(Opcode::RC_WRITE_LAST, EPSN + offset, &[7; 256]),
+        _ => Forged::data(Opcode::RC_WRITE_MIDDLE, EPSN + offset, &[7; 256]),
+    };
+    let send = |pair: &mut Pair| -> Vec<Said> {
+        let send = |offset| {
+            let packet = part(offset);
+            let last = offset + 1 == PACKETS;
+            pair.reply(&if last { packet.ack_req() } else { packet.no_ack() })
+        };
+        (0..PACKETS).flat_map(send).collect()
+    };
+    let ack = acknowledge(EPSN + PACKETS - 1, ACK);
+    assert_eq!(send(&mut pair), ack);
+    assert_eq!(send(&mut pair), ack, "within the same period");
+    assert_eq!(pair.dropped(DropReason::ReplyBudget), 0);
+}
+
+/// R44: a requester that sends one packet again and nothing behind it is acknowledged in time, and at once when it begins again.
+#[test]
+fn r44_r57_a_duplicate_whose_message_does_not_go_on_is_acknowledged_after_a_while() {
+    let mut pair = Pair::rc();
+    let (va, rkey) = pair.target(0);
+    let part = |opcode, offset| Forged::data(opcode, EPSN + offset, &[7; 256]).no_ack();
+    let first = part(Opcode::RC_WRITE_FIRST, 0).reth(va, rkey, 768);
+    let middle = part(Opcode::RC_WRITE_MIDDLE, 1);
+    for packet in [&first, &middle, &part(Opcode::RC_WRITE_LAST, 2)] {
+        pair.hit(packet);
+    }
+    let ack = acknowledge(EPSN + 2, ACK);
+    assert_eq!(pair.reply(&first), []);
+    pair.now = pair.now.add_ns(limits::DELAYED_ACK_NS / 2);
+    assert_eq!(pair.reply(&middle), [], "it goes on");
+    assert_eq!(pair.after(limits::DELAYED_ACK_NS - 1), []);
+    assert_eq!(pair.after(1), ack);
+    assert_eq!(pair.after(10 * limits::DELAYED_ACK_NS), [], "once");
+    assert_eq!((pair.reply(&middle), pair.reply(&middle)), (vec![], ack));
+}
+
 /// A requester with nothing in flight asks by that whether its peer is there, whatever was executed last.
 #[test]
 fn r112_a_liveness_probe_is_answered_behind_a_read_and_an_atomic() {

@@ -2,7 +2,7 @@
 
 use uroce_memory::Rkey;
 use uroce_transport::*;
-use uroce_wire::{DropReason, Mtu, Opcode};
+use uroce_wire::{Aeth, Bth, DropReason, HeaderWriter, Mtu, NakCode, Opcode, Syndrome};
 
 use crate::harness::forge::*;
 use crate::harness::*;
@@ -293,6 +293,47 @@ fn r57_the_end_of_what_was_kept_is_acknowledged_when_it_comes_again() {
         let answers = pair.hit(packet);
         assert_eq!((said(&answers), msns(&answers)), (acknowledge(EPSN + psn, ACK), vec![msn]));
     }
+}
+
+/// R44: it is said to send again all that comes behind a gap, but it may send no more than what it was told is missing.
+#[test]
+fn r44_what_was_kept_is_acknowledged_after_a_while_if_its_end_does_not_come_again() {
+    let ack = acknowledge(EPSN + 3, ACK);
+    let (mut pair, [missing, _, _]) = with_a_missing_middle();
+    assert_eq!((pair.reply(&missing), pair.after(limits::DELAYED_ACK_NS - 1)), (vec![], vec![]));
+    assert_eq!((pair.after(1), pair.after(limits::DELAYED_ACK_NS)), (ack.clone(), vec![]));
+    assert_eq!(pair.nodes[1].counters.delayed_ack, 1);
+    // Sent once more in vain, it is answered the next time, whatever the time.
+    let (mut pair, [missing, _, _]) = with_a_missing_middle();
+    let answers = [(); 3].map(|()| pair.reply(&missing));
+    assert_eq!(answers, [vec![], vec![], ack]);
+}
+
+/// R43: a message that was delivered is acknowledged, although its end will not be taken again.
+#[test]
+fn r43_what_was_kept_is_acknowledged_when_its_queue_pair_fails() {
+    let (mut pair, [missing, _, _]) = with_a_missing_middle();
+    pair.nodes[1].send(&wr_inline(9, SendOp::Send, &[b"x"])).unwrap();
+    let own = pair.collect()[0].psn;
+    assert_eq!(pair.reply(&missing), []);
+    let syndrome = Syndrome::nak(NakCode::RemoteOperational);
+    let write = |out: &mut HeaderWriter<'_>, _: &mut Bth| {
+        out.put(&Aeth { syndrome, msn: 0 }).unwrap();
+    };
+    let nak = pair.forge(1, Opcode::RC_ACKNOWLEDGE, own, write, &[]);
+    pair.receive(1, &nak, 0);
+    assert_eq!(pair.state(), QpState::Err);
+    assert_eq!(said(&pair.collect()), acknowledge(EPSN + 3, ACK));
+}
+
+/// A requester that takes gap lists sends only what is missing: its first repetition may be the first that tells so.
+#[test]
+fn r57_a_repetition_of_a_requester_that_takes_gap_lists_draws_the_ack_of_all() {
+    let (mut pair, [missing, _, _]) = with_a_missing_middle();
+    assert_eq!(pair.reply(&missing), [], "it was only late");
+    let mut again = missing.ack_req();
+    again.bth.reserved7 = uroce_wire::TAKES_GAP_LISTS;
+    assert_eq!(pair.reply(&again), acknowledge(EPSN + 3, ACK));
 }
 
 /// I7: the MSN of an RNR NAK counts the message whose end is not acknowledged yet, and no later answer has a lower one.

@@ -75,6 +75,25 @@ fn r71_only_the_missing_packets_are_sent_again_to_a_peer_that_keeps() {
     assert_eq!(counters.retransmitted_pkts, 5);
 }
 
+/// The packet is so late that it has been asked for, and comes before it is sent again: nothing is lost, so nothing is waited for.
+#[test]
+fn r71_a_packet_that_is_late_costs_no_probe_and_no_timeout() {
+    let mut pair = pair(true);
+    run(&mut pair, 1, 60, &[]);
+    let late = pair.nodes[0].qp.next_psn().get() + 1;
+    let (mut first, latency) = (true, pair.latency_ns);
+    pair.filter(move |seen| match seen.from == 0 && seen.psn == late && first {
+        true => {
+            first = false;
+            Fate::Delay(latency / 2)
+        }
+        false => Fate::Deliver,
+    });
+    write(&mut pair, 2, 4);
+    pair.run_for(4 * latency);
+    assert!(matches!(pair.nodes[0].sends()[..], [done] if done.is_ok()), "after two round trips");
+}
+
 #[test]
 fn r71_a_peer_that_does_not_keep_costs_one_packet_once() {
     let mut pair = pair(false);

@@ -75,7 +75,7 @@ impl Responder {
         }
         self.take_in(config, now, packet, cx);
         if let Some(buffer) = &self.reorder_buffer {
-            self.peer_takes_gap_lists |= packet.bth.reserved7 & TAKES_GAP_LISTS != 0;
+            self.peer_takes_gap_lists |= takes_gap_lists(packet);
             let sends_all_again = buffer.nak_was_sent() && !self.peer_takes_gap_lists;
             self.run_reordered(config, now, !sends_all_again || wants_ack(packet), cx);
         }
@@ -180,24 +180,12 @@ impl Responder {
         if let Some(buffer) = &mut self.reorder_buffer {
             buffer.forget_told(self.expected);
         }
-        if !self.reply_budget.spend(now) {
-            cx.counters.drop(DropReason::ReplyBudget);
-            return;
-        }
         match packet.info.operation {
             Operation::Send if mutated("duplicate-executed") => {
                 self.take_in(config, now, packet, cx)
             }
-            Operation::Send | Operation::Write => {
-                cx.counters.drop(DropReason::DuplicateRequest);
-                if packet.bth.psn == self.expected.sub(1) {
-                    // It is not behind the answer to the newest request: a requester with nothing in flight asks whether
-                    // anybody is there (R112).
-                    self.acknowledge_request(cx);
-                } else if wants_ack(packet) {
-                    acknowledge_duplicate(self, cx);
-                }
-            }
+            Operation::Send | Operation::Write => acknowledge_duplicate(self, now, packet, cx),
+            _ if !self.reply_budget.spend(now) => cx.counters.drop(DropReason::ReplyBudget),
             Operation::ReadRequest => self.repeat_read(config, now, packet, cx),
             _ if mutated("atomic-again") => self.take_in(config, now, packet, cx),
             _ => self.repeat_saved(packet, cx),
@@ -345,7 +333,10 @@ impl Responder {
         if acks {
             // The requester that sent the missing packet waits to hear that nothing else is missing.
             acknowledge_again(self, cx);
-        } else if self.message.is_none() {
+            return;
+        }
+        self.delayed_ack.start(now);
+        if self.message.is_none() {
             self.unsaid_end = Some(self.expected.sub(1));
         }
     }
@@ -375,11 +366,16 @@ fn tell_again(responder: &mut Responder, now: Instant, packet: &Packet<'_>) {
     let takes_lists = responder.peer_takes_gap_lists;
     let Some(buffer) = responder.reorder_buffer.as_deref().filter(|_| takes_lists) else { return };
     let Some(news) = buffer.news_since_told(packet.bth.psn) else { return };
-    let asks = !is_remembered(packet) && packet.bth.reserved7 & TAKES_GAP_LISTS != 0;
+    let asks = !is_remembered(packet) && takes_gap_lists(packet);
     let may_miss = packet.bth.ack_req && news >= limits::PSNS_UNTIL_TOLD_AGAIN;
     if (asks || may_miss) && responder.reply_budget.spend(now) {
         responder.answer_now(responder.expected, Syndrome::nak(NakCode::PsnSequence));
     }
+}
+
+/// ADR 33: the requester takes gap lists, and sends again no more than they name.
+fn takes_gap_lists(packet: &Packet<'_>) -> bool {
+    packet.bth.reserved7 & TAKES_GAP_LISTS != 0
 }
 
 /// Gives a reorder buffer back. What is in it from `expected` on is not executed any more.
@@ -406,13 +402,36 @@ fn wants_ack(packet: &Packet<'_>) -> bool {
     packet.bth.ack_req || packet.info.ends()
 }
 
-/// Acknowledges what was executed so far, but for the end of a message that the requester is about to send again and that no ACK has
-/// told of yet (`wants_ack` says why).
-fn acknowledge_duplicate(responder: &mut Responder, cx: &mut Context<'_>) {
-    let newest = responder.expected.sub(1);
-    if responder.unsaid_end != Some(newest) {
-        return acknowledge_again(responder, cx);
+/// R57: what was executed is acknowledged again, where the rest of the message does not draw the ACK. A duplicate SEND or WRITE that
+/// draws none uses up no budget.
+fn acknowledge_duplicate(
+    responder: &mut Responder,
+    now: Instant,
+    packet: &Packet<'_>,
+    cx: &mut Context<'_>,
+) {
+    let (psn, newest) = (packet.bth.psn, responder.expected.sub(1));
+    let asks = psn == newest || wants_ack(packet);
+    if !asks && responder.delayed_ack.start_behind(now, psn) {
+        return cx.counters.drop(DropReason::DuplicateRequest);
     }
+    if !responder.reply_budget.spend(now) {
+        return cx.counters.drop(DropReason::ReplyBudget);
+    }
+    cx.counters.drop(DropReason::DuplicateRequest);
+    if psn == newest {
+        // It is not behind the answer to the newest request: a requester with nothing in flight asks whether anybody is there (R112).
+        responder.acknowledge_request(cx);
+    } else if asks && responder.unsaid_end == Some(newest) && !takes_gap_lists(packet) {
+        acknowledge_before(responder, newest, cx);
+    } else {
+        acknowledge_again(responder, cx);
+    }
+}
+
+/// Acknowledges what was executed so far but for `newest`, the end of a message that the requester is about to send again and that no
+/// ACK has told of yet (`wants_ack` says why).
+fn acknowledge_before(responder: &mut Responder, newest: Psn, cx: &mut Context<'_>) {
     let (psn, msn) = (newest.sub(1), responder.msn.wrapping_sub(1) & 0xff_ffff);
     if !responder.replay.ends_with(psn) {
         let deferred = responder.responses.queue_ack(Response::ack(psn, msn));
@@ -422,7 +441,7 @@ fn acknowledge_duplicate(responder: &mut Responder, cx: &mut Context<'_>) {
 
 /// Acknowledges what was executed so far, unless the newest request has an answer of its own: who misses that answer asks
 /// for it again.
-fn acknowledge_again(responder: &mut Responder, cx: &mut Context<'_>) {
+pub(super) fn acknowledge_again(responder: &mut Responder, cx: &mut Context<'_>) {
     if !responder.replay.ends_with(responder.expected.sub(1)) {
         responder.acknowledge_request(cx);
     }

@@ -254,6 +254,16 @@ impl Pair {
         std::iter::from_fn(|| self.next_answer()).collect()
     }
 
+    /// Lets time pass for node 1; what it sends by itself then.
+    pub fn after(&mut self, ns: u64) -> Vec<Said> {
+        self.now = self.now.add_ns(ns);
+        let node = &mut self.nodes[1];
+        if node.qp.poll_timeout().is_some_and(|due| due <= self.now) {
+            node.qp.handle_timeout(self.now, cx!(node));
+        }
+        said(&self.collect())
+    }
+
     /// Address and key of node 1's region.
     pub fn target(&self, offset: usize) -> (u64, Rkey) {
         (self.nodes[1].va(offset), self.nodes[1].rkey())
