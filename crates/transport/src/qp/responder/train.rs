@@ -130,6 +130,7 @@ fn take_write_train<'p>(
 fn acknowledge_train(responder: &mut Responder, asked: &AckRequested, cx: &mut Context<'_>) {
     let &AckRequested { times, psn, msn } = asked;
     if times > 0 {
+        responder.delayed_ack.clear();
         let deferred = responder.responses.queue_ack(Response::ack(psn, msn));
         cx.counters.ack_deferred += u64::from(times - 1) + u64::from(deferred);
     }
