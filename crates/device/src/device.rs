@@ -227,10 +227,12 @@ impl Device {
     }
 
     /// [`drive`](Self::drive), unless another call is in progress, perhaps one that this call has
-    /// interrupted: for exit handlers.
+    /// interrupted: for exit handlers. Answers that wait for something leave as well.
     pub fn drive_unless_busy(&self) -> bool {
         let poll = |shared: &Arc<Shared>| {
             let Some(mut engine) = shared.try_lock() else { return false };
+            let now = engine.clock.now();
+            engine.nic.take_last_answers(now);
             let busy = engine.poll_once();
             // These operations would wait for the lock of another engine, which may never be
             // released.

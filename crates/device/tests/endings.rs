@@ -188,3 +188,12 @@ fn a_delivered_message_is_acknowledged_although_its_queue_pair_goes_to_error() {
     ends_behind_reads(end);
     ends_before_the_rest_comes_again(end);
 }
+
+#[test]
+fn a_delivered_message_is_acknowledged_although_its_process_ends() {
+    let end = |node: &Node, _| {
+        node.device.drive_unless_busy();
+    };
+    ends_behind_reads(end);
+    ends_before_the_rest_comes_again(end);
+}

@@ -122,6 +122,13 @@ impl Nic {
         Ok(())
     }
 
+    /// What all queue pairs would answer leaves before all else: the process ends.
+    pub(crate) fn take_last_answers(&mut self, now: Instant) {
+        for entry in self.qps.iter_mut() {
+            self.last_answers.take_from(&mut entry.qp, now, &mut self.tables.context());
+        }
+    }
+
     /// Checks that need the device: link, addresses, device limits. Returns the attributes with the
     /// source address filled in.
     pub(crate) fn check_attr(

@@ -109,7 +109,15 @@ fn r44_r57_a_duplicate_whose_message_does_not_go_on_is_acknowledged_after_a_whil
     assert_eq!(pair.after(limits::DELAYED_ACK_NS - 1), []);
     assert_eq!(pair.after(1), ack);
     assert_eq!(pair.after(10 * limits::DELAYED_ACK_NS), [], "once");
-    assert_eq!((pair.reply(&middle), pair.reply(&middle)), (vec![], ack));
+    assert_eq!((pair.reply(&middle), pair.reply(&middle)), (vec![], vec![]), "a copy");
+    pair.now = pair.now.add_ns(limits::DELAYED_ACK_COPY_NS);
+    assert_eq!(pair.reply(&middle), ack, "it begins anew");
+    assert_eq!(pair.reply(&first), []);
+    let steps = (0..).map(|_| {
+        pair.now = pair.now.add_ns(limits::DELAYED_ACK_NS - 1);
+        pair.reply(&middle)
+    });
+    assert_eq!(steps.take_while(Vec::is_empty).count(), 2, "it is not put off for ever");
 }
 
 /// A requester with nothing in flight asks by that whether its peer is there, whatever was executed last.

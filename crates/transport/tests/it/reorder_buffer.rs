@@ -289,6 +289,11 @@ fn r57_a_requester_that_goes_back_closes_all_gaps_before_its_ack() {
 fn r57_the_end_of_what_was_kept_is_acknowledged_when_it_comes_again() {
     let (mut pair, [missing, asking, last]) = with_a_missing_middle();
     assert_eq!((pair.reply(&missing), pair.expected()), (vec![], EPSN + 4));
+    pair.now = pair.now.add_ns(limits::DELAYED_ACK_NS / 2);
+    assert_eq!(
+        (pair.reply(&asking), pair.after(limits::DELAYED_ACK_NS - 1)),
+        (acknowledge(EPSN + 2, ACK), vec![])
+    );
     for (packet, psn, msn) in [(&asking, 2, 0), (&last, 3, 1), (&asking, 3, 1)] {
         let answers = pair.hit(packet);
         assert_eq!((said(&answers), msns(&answers)), (acknowledge(EPSN + psn, ACK), vec![msn]));
@@ -303,9 +308,12 @@ fn r44_what_was_kept_is_acknowledged_after_a_while_if_its_end_does_not_come_agai
     assert_eq!((pair.reply(&missing), pair.after(limits::DELAYED_ACK_NS - 1)), (vec![], vec![]));
     assert_eq!((pair.after(1), pair.after(limits::DELAYED_ACK_NS)), (ack.clone(), vec![]));
     assert_eq!(pair.nodes[1].counters.delayed_ack, 1);
-    // Sent once more in vain, it is answered the next time, whatever the time.
+    // Sent once more in vain, it is answered the next time.
     let (mut pair, [missing, _, _]) = with_a_missing_middle();
-    let answers = [(); 3].map(|()| pair.reply(&missing));
+    let answers = [(); 3].map(|()| {
+        pair.now = pair.now.add_ns(limits::DELAYED_ACK_COPY_NS);
+        pair.reply(&missing)
+    });
     assert_eq!(answers, [vec![], vec![], ack]);
 }
 

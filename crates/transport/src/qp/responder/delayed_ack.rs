@@ -15,8 +15,8 @@ use crate::time::Instant;
 #[derive(Debug, Default)]
 pub(super) struct DelayedAck {
     deadline: Option<Instant>,
-    /// The first request that came again and was not answered.
-    first: Option<Psn>,
+    /// The first request that came again and was not answered, and when it came.
+    first: Option<(Psn, Instant)>,
 }
 
 impl DelayedAck {
@@ -25,13 +25,15 @@ impl DelayedAck {
         self.deadline = Some(now.add_ns(limits::DELAYED_ACK_NS));
     }
 
-    /// The same, behind a request that came again. False if it is the one that came first: the requester has heard nothing
-    /// and begins once more, so it must not be left to itself again.
+    /// The same, behind a request that came again. False if the requester must not be left to itself once more: the request that
+    /// came first comes anew, and is no copy that the network has made, or the ACK has been put off for too long.
     pub(super) fn start_behind(&mut self, now: Instant, psn: Psn) -> bool {
-        if self.first == Some(psn) {
+        let (first, since) = *self.first.get_or_insert((psn, now));
+        let waited = now.since(since);
+        let begins_anew = psn == first && waited >= limits::DELAYED_ACK_COPY_NS;
+        if begins_anew || waited >= limits::DELAYED_ACK_MOST_NS {
             return false;
         }
-        self.first.get_or_insert(psn);
         self.start(now);
         true
     }

@@ -423,6 +423,7 @@ fn acknowledge_duplicate(
         // It is not behind the answer to the newest request: a requester with nothing in flight asks whether anybody is there (R112).
         responder.acknowledge_request(cx);
     } else if asks && responder.unsaid_end == Some(newest) && !takes_gap_lists(packet) {
+        responder.delayed_ack.start(now);
         acknowledge_before(responder, newest, cx);
     } else {
         acknowledge_again(responder, cx);
