@@ -164,36 +164,34 @@ fn ends_before_the_rest_comes_again(end: fn(&Node, Qpn)) {
     assert_eq!((psn, *syndrome), (&acked.to_be_bytes()[1..], 0x1f));
 }
 
-#[test]
-fn a_delivered_message_is_acknowledged_although_its_queue_pair_is_destroyed() {
-    let end = |node: &Node, qpn| node.device.destroy_qp(qpn).expect("it exists");
+/// A queue pair ends in this way, at both of these moments.
+fn is_acknowledged_although(end: fn(&Node, Qpn)) {
     ends_behind_reads(end);
     ends_before_the_rest_comes_again(end);
+}
+
+#[test]
+fn a_delivered_message_is_acknowledged_although_its_queue_pair_is_destroyed() {
+    is_acknowledged_although(|node, qpn| node.device.destroy_qp(qpn).expect("it exists"));
 }
 
 #[test]
 fn a_delivered_message_is_acknowledged_although_its_queue_pair_is_reset() {
-    let end = |node: &Node, qpn| {
-        node.step(qpn, &QpAttr::default(), QpState::Reset, Default::default());
-    };
-    ends_behind_reads(end);
-    ends_before_the_rest_comes_again(end);
+    is_acknowledged_although(|node, qpn| {
+        node.step(qpn, &QpAttr::default(), QpState::Reset, Default::default())
+    });
 }
 
 #[test]
 fn a_delivered_message_is_acknowledged_although_its_queue_pair_goes_to_error() {
-    let end = |node: &Node, qpn| {
-        node.step(qpn, &QpAttr::default(), QpState::Err, Default::default());
-    };
-    ends_behind_reads(end);
-    ends_before_the_rest_comes_again(end);
+    is_acknowledged_although(|node, qpn| {
+        node.step(qpn, &QpAttr::default(), QpState::Err, Default::default())
+    });
 }
 
 #[test]
 fn a_delivered_message_is_acknowledged_although_its_process_ends() {
-    let end = |node: &Node, _| {
+    is_acknowledged_although(|node, _| {
         node.device.drive_unless_busy();
-    };
-    ends_behind_reads(end);
-    ends_before_the_rest_comes_again(end);
+    });
 }

@@ -121,7 +121,7 @@ fn read_bad_icrc(b: &Bench<'_>) -> Outcome {
 /// After a wrong answer to a READ: no success, and no byte changed from `length` on.
 fn no_success(b: &Bench<'_>, q: &Qp<'_, '_>, length: usize) -> Outcome {
     while q.within(b.patience().silence)?.is_some() {}
-    // A slow NIC may fail between one look at it and the next, so no completion is asked for before one is due.
+    // A slow NIC may fail between two looks at it: an error that has completed by the second is judged with the state behind it.
     let due = if q.app.state()? == State::Err {
         Some(q.app.completion()?)
     } else {

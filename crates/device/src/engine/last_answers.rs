@@ -1,5 +1,5 @@
-//! Answers of queue pairs that were reset, destroyed or moved to the error state before these could leave, or whose process ends. The peer of a
-//! message that was delivered would otherwise repeat it to nobody, and report that its retries are used up.
+//! Answers of queue pairs that were reset, destroyed or moved to the error state before these could leave, or whose process
+//! ends. The peer of a message that was delivered would otherwise repeat it to nobody, and report that its retries are used up.
 
 use std::collections::VecDeque;
 

@@ -80,6 +80,7 @@ pub(crate) struct Responder {
     peer_takes_gap_lists: bool,
     /// The last packet of a message that was executed out of the reorder buffer, while no ACK or NAK tells of it.
     unsaid_end: Option<Psn>,
+    /// The ACK that is left to what the requester is sending again.
     delayed_ack: DelayedAck,
     /// UC: the rest of a damaged message is dropped (R97).
     drop_rest: bool,

@@ -72,18 +72,14 @@ fn r57_a_duplicate_that_draws_no_answer_uses_up_no_reply_budget() {
     const PACKETS: u32 = limits::REPLY_BUDGET + 100;
     let mut pair = Pair::rc();
     let (va, rkey) = pair.target(0);
+    let data = |opcode, offset| Forged::data(opcode, EPSN + offset, &[7; 256]);
     let part = |offset| match offset {
-        0 => Forged::data(Opcode::RC_WRITE_FIRST, EPSN, &[7; 256]).reth(va, rkey, PACKETS * 256),
-        _ if offset + 1 == PACKETS => Forged::data(Opcode::RC_WRITE_LAST, EPSN + offset, &[7; 256]),
-        _ => Forged::data(Opcode::RC_WRITE_MIDDLE, EPSN + offset, &[7; 256]),
+        0 => data(Opcode::RC_WRITE_FIRST, 0).reth(va, rkey, PACKETS * 256).no_ack(),
+        _ if offset + 1 == PACKETS => data(Opcode::RC_WRITE_LAST, offset).ack_req(),
+        _ => data(Opcode::RC_WRITE_MIDDLE, offset).no_ack(),
     };
     let send = |pair: &mut Pair| -> Vec<Said> {
-        let send = |offset| {
-            let packet = part(offset);
-            let last = offset + 1 == PACKETS;
-            pair.reply(&if last { packet.ack_req() } else { packet.no_ack() })
-        };
-        (0..PACKETS).flat_map(send).collect()
+        (0..PACKETS).flat_map(|offset| pair.reply(&part(offset))).collect()
     };
     let ack = acknowledge(EPSN + PACKETS - 1, ACK);
     assert_eq!(send(&mut pair), ack);

@@ -257,10 +257,7 @@ impl Pair {
     /// Lets time pass for node 1; what it sends by itself then.
     pub fn after(&mut self, ns: u64) -> Vec<Said> {
         self.now = self.now.add_ns(ns);
-        let node = &mut self.nodes[1];
-        if node.qp.poll_timeout().is_some_and(|due| due <= self.now) {
-            node.qp.handle_timeout(self.now, cx!(node));
-        }
+        self.nodes[1].serve_timer(self.now);
         said(&self.collect())
     }
 

@@ -322,6 +322,13 @@ impl Node {
         }
     }
 
+    /// Runs what is due.
+    pub fn serve_timer(&mut self, now: Instant) {
+        if self.qp.poll_timeout().is_some_and(|due| due <= now) {
+            self.qp.handle_timeout(now, cx!(self));
+        }
+    }
+
     /// A piece of this node's region.
     pub fn sge(&self, offset: usize, length: u32) -> Sge {
         Sge { addr: self.va(offset), length, lkey: self.mr.lkey }
@@ -605,9 +612,7 @@ impl Pair {
         self.now = self.now.max(next);
         self.deliver();
         for node in &mut self.nodes {
-            if node.qp.poll_timeout().is_some_and(|due| due <= self.now) {
-                node.qp.handle_timeout(self.now, cx!(node));
-            }
+            node.serve_timer(self.now);
         }
         true
     }
