@@ -118,21 +118,21 @@ impl Engine {
         self.polled_at = now;
         self.nic.tables.cqs.set_time(now);
         self.nic.tables.cqs.handle_timeout(now);
-        let late = if self.nic.schedule.has_delayed_acks() { self.send_ready(now) } else { 0 };
+        let late = if self.nic.schedule.has_pure_acks() { self.send_ready(now) } else { 0 };
         let received = self.receive(now);
         let fired = self.nic.serve_timers(now);
         self.serve_gsi(now);
-        let sent = self.transmit(now, budget, AckPolicy::Delay);
+        let sent = self.transmit(now, budget, AckPolicy::NextPoll);
         (received + fired, late + sent)
     }
 
     /// A poll iteration in the thread of another device. It sends as much as a receiver takes in one
-    /// iteration. ACKs are not delayed, since the application does not poll.
+    /// iteration. Pure ACKs leave at once, since the application does not poll.
     pub(crate) fn poll_for_peer(&mut self) -> Assist {
         self.local.begin_assist();
         let (arrived, _) = self.poll_with_budget(RX_BUDGET);
         let now = self.polled_at;
-        if self.nic.schedule.has_delayed_acks() {
+        if self.nic.schedule.has_pure_acks() {
             self.send_ready(now);
         }
         self.local.end_assist(now);

@@ -30,8 +30,8 @@ const ROUND: usize = 64;
 pub(super) enum TurnEnd {
     /// Nothing to send now.
     Idle,
-    /// Only a delayed ACK is left.
-    AckDelayed,
+    /// Only a pure ACK is left.
+    PureAck,
     /// The budget is used up, or a request has ended while others are in progress.
     More,
     /// The first packet of a request was sent, in the header phase of a round.
@@ -45,9 +45,9 @@ pub(super) enum TurnEnd {
 pub(crate) struct Schedule {
     /// Queue pairs with something to send.
     senders: Senders,
-    /// Queue pairs with nothing but a delayed ACK to send, which leaves with the next poll
+    /// Queue pairs that have nothing but a pure ACK to send, which leaves with the next poll
     /// iteration or post.
-    delayed_acks: VecDeque<Qpn>,
+    pure_acks: VecDeque<Qpn>,
     timers: Timers,
     /// Unacknowledged bytes for each destination.
     in_flight: InFlight,
@@ -59,7 +59,7 @@ impl Schedule {
     pub(crate) fn new(interleaves: bool, in_flight: u64) -> Self {
         Schedule {
             senders: Senders::new(interleaves),
-            delayed_acks: VecDeque::new(),
+            pure_acks: VecDeque::new(),
             timers: Timers::default(),
             in_flight: InFlight::new(in_flight),
         }
@@ -67,16 +67,16 @@ impl Schedule {
 
     /// True if a queue pair can send now.
     pub(crate) fn has_senders(&self) -> bool {
-        !self.senders.is_empty() || self.has_delayed_acks() || self.in_flight.has_grants()
+        !self.senders.is_empty() || self.has_pure_acks() || self.in_flight.has_grants()
     }
 
-    pub(crate) fn has_delayed_acks(&self) -> bool {
-        !self.delayed_acks.is_empty()
+    pub(crate) fn has_pure_acks(&self) -> bool {
+        !self.pure_acks.is_empty()
     }
 
-    /// Delayed ACKs are due.
-    pub(super) fn release_delayed_acks(&mut self) {
-        self.senders.append(&mut self.delayed_acks);
+    /// Lets the pure ACKs leave that wait for the next poll iteration.
+    pub(super) fn release_pure_acks(&mut self) {
+        self.senders.append(&mut self.pure_acks);
     }
 
     /// Takes account of a change of the queue pair: what it has to send, its deadline, and its bytes
@@ -217,7 +217,7 @@ impl Schedule {
         let held = !allowed && entry.qp.wants_request();
         self.in_flight.finish_turn(&entry.qp, &mut entry.credit, sent, held);
         entry.ready = entry.has_work();
-        if entry.ready { TurnEnd::AckDelayed } else { TurnEnd::Idle }
+        if entry.ready { TurnEnd::PureAck } else { TurnEnd::Idle }
     }
 
     /// Asserts that each queue pair is in the schedule once if it says so, and else not. Only where there are few: it looks
@@ -229,8 +229,8 @@ impl Schedule {
         }
         for entry in qps.iter() {
             let qpn = entry.init.qpn;
-            let delayed = self.delayed_acks.iter().filter(|listed| **listed == qpn).count();
-            let listed = self.senders.count(qpn) + delayed;
+            let waiting = self.pure_acks.iter().filter(|listed| **listed == qpn).count();
+            let listed = self.senders.count(qpn) + waiting;
             debug_assert_eq!(listed, usize::from(entry.ready), "{qpn:?}");
             let is_armed = entry.qp.poll_timeout().is_none() || entry.armed.is_some();
             debug_assert!(
@@ -244,7 +244,7 @@ impl Schedule {
     pub(super) fn queue_again(&mut self, qpn: Qpn, end: &TurnEnd) {
         match end {
             TurnEnd::Idle => {}
-            TurnEnd::AckDelayed => self.delayed_acks.push_back(qpn),
+            TurnEnd::PureAck => self.pure_acks.push_back(qpn),
             TurnEnd::More => self.senders.push(qpn),
             TurnEnd::HeaderSent => self.senders.defer_body(qpn),
             TurnEnd::Blocked => self.senders.resume(qpn),

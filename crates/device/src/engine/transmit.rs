@@ -13,14 +13,13 @@ use super::schedule::TurnEnd;
 use super::{Engine, Nic};
 use crate::limits::{TX_BUDGET, TX_QP_BUDGET, TX_RETRY_NS};
 
-/// What happens to an ACK when there is nothing else to send.
+/// When a pure ACK leaves: one of a queue pair that has nothing else to send.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub(super) enum AckPolicy {
-    /// Delayed ACK: sent with the next poll iteration. An ACK costs a system call of its own, and
-    /// the response of the application may go out with it.
-    Delay,
-    /// Sent at once.
-    Flush,
+    /// With the next poll iteration. It costs a system call of its own, and the response of the application may go out with it.
+    NextPoll,
+    /// At once.
+    Now,
 }
 
 /// What one queue pair may send in its turn.
@@ -37,8 +36,8 @@ struct Turn {
 impl Engine {
     /// Sends what a command has just made ready, and the ACKs that waited for something.
     pub(crate) fn send_ready(&mut self, now: Instant) -> usize {
-        self.nic.schedule.release_delayed_acks();
-        self.transmit(now, TX_BUDGET, AckPolicy::Flush)
+        self.nic.schedule.release_pure_acks();
+        self.transmit(now, TX_BUDGET, AckPolicy::Now)
     }
 
     /// Lets the ready queue pairs send, round robin, up to `budget` packets. Returns how many.
@@ -258,9 +257,9 @@ fn next_packet(
     context: &mut Context<'_>,
 ) -> Option<Transmit> {
     match turn.acks {
-        acks if !allowed => qp.poll_answer(turn.now, acks == AckPolicy::Flush, space, context),
-        AckPolicy::Delay => qp.poll_pressing(turn.now, space, context),
-        AckPolicy::Flush => qp.poll_transmit(turn.now, space, context),
+        acks if !allowed => qp.poll_answer(turn.now, acks == AckPolicy::Now, space, context),
+        AckPolicy::NextPoll => qp.poll_pressing(turn.now, space, context),
+        AckPolicy::Now => qp.poll_transmit(turn.now, space, context),
     }
 }
 
