@@ -107,6 +107,8 @@ pub const ACKS_PER_WINDOW: u32 = 2;
 /// an emulated or a busy host rests in the middle of a message, and half of the 67 ms of timeout code 14, so that the requester hears
 /// of it before it sends everything again.
 pub const DELAYED_ACK_NS: u64 = 32_000_000;
+/// The same where all of it has come again already, before what was missing: what comes yet, if anything, is on its way.
+pub const DELAYED_ACK_SENT_AGAIN_NS: u64 = 1_000_000;
 /// So long (ns) at most further packets of it put the ACK off.
 pub const DELAYED_ACK_MOST_NS: u64 = 2 * DELAYED_ACK_NS;
 /// A packet that comes again within this time (ns) is taken for a copy that the network has made.

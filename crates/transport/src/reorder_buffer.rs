@@ -115,6 +115,8 @@ pub(crate) struct ReorderBuffer {
     without_block: Option<Psn>,
     /// A NAK of a gap before what is kept has left.
     nak_sent: bool,
+    /// One past the last PSN of those that were seen since something that is kept has come again.
+    sent_again: Option<Psn>,
     /// The peer was told of the gaps before this PSN.
     told: Psn,
     /// One past the last PSN that had been seen then.
@@ -134,6 +136,7 @@ impl Default for ReorderBuffer {
             end: Psn::default(),
             without_block: None,
             nak_sent: false,
+            sent_again: None,
             told: Psn::default(),
             seen_when_told: Psn::default(),
             gaps: Vec::with_capacity(GAPS_PER_LIST),
@@ -150,7 +153,7 @@ impl ReorderBuffer {
         debug_assert!(self.blocks.iter().all(Option::is_none), "a buffer that is lent is empty");
         (self.first, self.base, self.end) = (0, expected, expected);
         (self.without_block, self.told, self.seen_when_told) = (None, expected, expected);
-        self.nak_sent = false;
+        (self.nak_sent, self.sent_again) = (false, None);
     }
 
     /// Notes that the packet `psn` exists, if it is in reach of the first missing one, `expected`, or of the last one that
@@ -163,6 +166,10 @@ impl ReorderBuffer {
         let reached = in_window && (near(expected) || near(self.end));
         if reached && psn.since(self.end) >= 0 {
             self.end = psn.add(1);
+        }
+        if reached && (self.sent_again.is_some() || self.get(psn).is_some()) {
+            let before = self.sent_again.unwrap_or(expected);
+            self.sent_again = Some(if psn.since(before) >= 0 { psn.add(1) } else { before });
         }
         reached
     }
@@ -245,6 +252,12 @@ impl ReorderBuffer {
     /// again.
     pub(crate) fn nak_was_sent(&self) -> bool {
         self.nak_sent
+    }
+
+    /// One past the last PSN of those that the requester has sent again, or behind that; `None` if nothing that is kept has come
+    /// again.
+    pub(crate) fn sent_again(&self) -> Option<Psn> {
+        self.sent_again
     }
 
     /// True if the peer was told that `psn` is missing, and has sent it again if it still has to come.

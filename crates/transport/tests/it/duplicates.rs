@@ -42,6 +42,21 @@ fn r57_a_duplicate_before_a_read_or_an_atomic_draws_no_ack() {
     assert_eq!(pair.reply(&write), acknowledge(EPSN + 6, ACK));
 }
 
+/// The answer to the READ says all that a delayed ACK would.
+#[test]
+fn r44_r57_no_ack_is_delayed_until_behind_a_read() {
+    let mut pair = Pair::rc();
+    let (va, rkey) = pair.target(0);
+    let part = |opcode, offset| Forged::data(opcode, EPSN + offset, &[7; 256]);
+    let first = part(Opcode::RC_WRITE_FIRST, 0).reth(va, rkey, 512).no_ack();
+    for packet in [&first, &part(Opcode::RC_WRITE_LAST, 1), &Forged::read(EPSN + 2, va, rkey, 1000)]
+    {
+        pair.hit(packet);
+    }
+    assert_eq!((pair.reply(&first), pair.after(2 * limits::DELAYED_ACK_NS)), (vec![], vec![]));
+    assert_eq!(pair.nodes[1].counters.delayed_ack, 0, "none has left");
+}
+
 /// rxe takes an ACK with the last PSN of a message for the last ACK there will be, although it has not sent all of the message again
 /// yet: if the rest of it is lost then, it neither completes the message nor sends anything any more.
 #[test]

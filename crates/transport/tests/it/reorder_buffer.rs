@@ -300,6 +300,93 @@ fn r57_the_end_of_what_was_kept_is_acknowledged_when_it_comes_again() {
     }
 }
 
+/// The missing packet comes behind others that were sent again with it, one of which has asked for an ACK: no other asks again. The end is
+/// left out, since nobody can tell whether it is on its way once more, but not for long.
+#[test]
+fn r57_a_packet_that_comes_behind_what_was_sent_again_with_it_draws_an_ack() {
+    let cases: [(&[usize], u64); 2] =
+        [(&[1, 2], limits::DELAYED_ACK_SENT_AGAIN_NS), (&[1], limits::DELAYED_ACK_NS)];
+    for (again, wait_ns) in cases {
+        let (mut pair, packets) = with_a_missing_middle();
+        for index in again {
+            assert_eq!(pair.reply(&packets[*index]), [], "it is kept already");
+        }
+        let answers = pair.hit(&packets[0]);
+        assert_eq!((said(&answers), msns(&answers)), (acknowledge(EPSN + 2, ACK), vec![0]));
+        pair.now = pair.now.add_ns(wait_ns - 1);
+        assert_eq!(pair.reply(&packets[0]), [], "the beginning of a repetition, or a copy");
+        let ack = acknowledge(EPSN + 3, ACK);
+        assert_eq!((pair.after(wait_ns - 1), pair.after(1)), (vec![], ack));
+    }
+    let (mut pair, [missing, asking, last]) = with_a_missing_middle();
+    for packet in [&asking, &last, &missing] {
+        pair.hit(packet);
+    }
+    assert_eq!(pair.reply(&last), acknowledge(EPSN + 3, ACK), "it was on its way");
+}
+
+/// The same between two queue pairs, the requester of which goes back: nothing is lost, and nobody waits for a timeout.
+#[test]
+fn r57_a_requester_that_goes_back_is_not_left_alone_when_packets_are_late() {
+    const LATE: u32 = 0x105;
+    let mut pair = pair();
+    pair.latency_ns = 10_000;
+    let mut delays = [25_000, 5_000].into_iter();
+    pair.filter(move |seen| match (seen.from, seen.psn) {
+        (0, LATE) => delays.next().map_or(Fate::Deliver, Fate::Delay),
+        _ => Fate::Deliver,
+    });
+    let (va, rkey) = pair.target(0);
+    let source = pair.nodes[0].sge(0, 5120);
+    let start = pair.now;
+    pair.nodes[0].send(&wr_sges(1, SendOp::Write { va, rkey }, &[source])).unwrap();
+    while pair.nodes[0].qp.send_queue_len() > 0 && pair.step() {}
+    let waited = pair.now.since(start);
+    assert!(waited < 2 * limits::DELAYED_ACK_SENT_AGAIN_NS, "{waited} ns");
+}
+
+/// Each ACK that leaves the end out begins the time anew within which the end has to come.
+#[test]
+fn r57_the_end_of_a_long_message_may_take_as_long_as_its_packets_come() {
+    const PACKETS: u32 = 12;
+    let mut pair = pair();
+    let (va, rkey) = pair.target(0);
+    let packet = |offset| match offset {
+        0 => part(Opcode::RC_WRITE_FIRST, 0).reth(va, rkey, PACKETS * 256).no_ack(),
+        _ if offset + 1 == PACKETS => part(Opcode::RC_WRITE_LAST, offset),
+        _ if offset % 3 == 0 => part(Opcode::RC_WRITE_MIDDLE, offset),
+        _ => part(Opcode::RC_WRITE_MIDDLE, offset).no_ack(),
+    };
+    (0..PACKETS).filter(|offset| *offset != 1).for_each(|offset| drop(pair.hit(&packet(offset))));
+    for offset in 1..PACKETS {
+        let answer = match packet(offset).bth.ack_req {
+            true if offset + 1 == PACKETS => acknowledge(EPSN + PACKETS - 1, ACK),
+            true => acknowledge(EPSN + PACKETS - 2, ACK),
+            false => vec![],
+        };
+        assert_eq!(pair.reply(&packet(offset)), answer, "{offset}");
+        assert_eq!(pair.after(10_000_000), [], "{offset}");
+    }
+}
+
+/// R44: a further gap for whose NAK there is no budget is no reason to say nothing of what came before it.
+#[test]
+fn r44_what_was_kept_before_a_gap_that_draws_no_nak_is_acknowledged_after_a_while() {
+    let mut pair = pair();
+    let (va, rkey) = pair.target(0);
+    let middle = |offset| part(Opcode::RC_WRITE_MIDDLE, offset).no_ack();
+    let first = part(Opcode::RC_WRITE_FIRST, 0).reth(va, rkey, 1280).no_ack();
+    for packet in [&first, &middle(2), &part(Opcode::RC_WRITE_LAST, 4)] {
+        pair.hit(packet);
+    }
+    let asking = first.ack_req();
+    while pair.dropped(DropReason::ReplyBudget) == 0 {
+        pair.hit(&asking);
+    }
+    assert_eq!((pair.reply(&middle(1)), pair.expected()), (vec![], EPSN + 3));
+    assert_eq!(pair.after(limits::DELAYED_ACK_NS), acknowledge(EPSN + 2, ACK));
+}
+
 /// R44: it is said to send again all that comes behind a gap, but it may send no more than what it was told is missing.
 #[test]
 fn r44_what_was_kept_is_acknowledged_after_a_while_if_its_end_does_not_come_again() {

@@ -15,14 +15,16 @@ use crate::time::Instant;
 #[derive(Debug, Default)]
 pub(super) struct DelayedAck {
     deadline: Option<Instant>,
+    /// How long it is left to each packet.
+    wait_ns: u64,
     /// The first request that came again and was not answered, and when it came.
     first: Option<(Psn, Instant)>,
 }
 
 impl DelayedAck {
-    /// Leaves the ACK to what comes next.
-    pub(super) fn start(&mut self, now: Instant) {
-        self.deadline = Some(now.add_ns(limits::DELAYED_ACK_NS));
+    /// Leaves the ACK to what comes next, behind progress or an ACK of a part.
+    pub(super) fn start(&mut self, now: Instant, wait_ns: u64) {
+        *self = DelayedAck { deadline: Some(now.add_ns(wait_ns)), wait_ns, first: None };
     }
 
     /// The same, behind a request that came again. False if the requester must not be left to itself once more: the request that
@@ -34,7 +36,10 @@ impl DelayedAck {
         if begins_anew || waited >= limits::DELAYED_ACK_MOST_NS {
             return false;
         }
-        self.start(now);
+        if self.deadline.is_none() {
+            self.wait_ns = limits::DELAYED_ACK_NS;
+        }
+        self.deadline = Some(now.add_ns(self.wait_ns));
         true
     }
 
@@ -51,16 +56,16 @@ pub(crate) fn deadline(responder: &Responder) -> Option<Instant> {
 
 /// Acknowledges what nothing has acknowledged for too long (R44).
 pub(crate) fn run_timer(responder: &mut Responder, now: Instant, cx: &mut Context<'_>) {
-    if deadline(responder).is_some_and(|deadline| now >= deadline) {
+    let is_due = deadline(responder).is_some_and(|deadline| now >= deadline);
+    if is_due && send(responder, cx) {
         cx.counters.delayed_ack += 1;
-        send(responder, cx);
     }
 }
 
-/// Queues the ACK if it waits: what it was left to has not come in time, or no request will be taken any more.
-pub(crate) fn send(responder: &mut Responder, cx: &mut Context<'_>) {
-    if deadline(responder).is_some() {
-        responder.delayed_ack.clear();
-        acknowledge_again(responder, cx);
-    }
+/// Queues the ACK if it waits: what it was left to has not come in time, or no request will be taken any more. False if none is
+/// queued: none waits, or the answer to a later request says all that it would.
+pub(crate) fn send(responder: &mut Responder, cx: &mut Context<'_>) -> bool {
+    let waits = deadline(responder).is_some();
+    responder.delayed_ack.clear();
+    waits && acknowledge_again(responder, cx)
 }

@@ -320,8 +320,8 @@ impl Responder {
                 // The missing packet is on its way already.
                 self.silent = true;
                 self.acknowledge_request(cx);
-            } else {
-                self.report_gap(now, cx);
+            } else if !self.report_gap(now, cx) {
+                self.delayed_ack.start(now, limits::DELAYED_ACK_NS);
             }
             return;
         }
@@ -329,16 +329,25 @@ impl Responder {
             // The request that stopped it was answered.
             return discard(buffer, self.expected.add(1), cx);
         }
+        let sent_again = buffer.sent_again();
         cx.reorder_buffers.give_back(buffer);
         if acks {
             // The requester that sent the missing packet waits to hear that nothing else is missing.
             acknowledge_again(self, cx);
             return;
         }
-        self.delayed_ack.start(now);
         if self.message.is_none() {
             self.unsaid_end = Some(self.expected.sub(1));
         }
+        let Some(end) = sent_again else {
+            return self.delayed_ack.start(now, limits::DELAYED_ACK_NS);
+        };
+        // The missing packet comes behind others that were sent again with it: one of them may have asked for an ACK.
+        let wait_ns = match end.since(self.expected) < 0 {
+            true => limits::DELAYED_ACK_NS,
+            false => limits::DELAYED_ACK_SENT_AGAIN_NS,
+        };
+        acknowledge_unless_unsaid(self, now, wait_ns, cx);
     }
 
     /// No receive was there, or the queue pair has failed.
@@ -422,17 +431,27 @@ fn acknowledge_duplicate(
     if psn == newest {
         // It is not behind the answer to the newest request: a requester with nothing in flight asks whether anybody is there (R112).
         responder.acknowledge_request(cx);
-    } else if asks && responder.unsaid_end == Some(newest) && !takes_gap_lists(packet) {
-        responder.delayed_ack.start(now);
-        acknowledge_before(responder, newest, cx);
+    } else if asks && !takes_gap_lists(packet) {
+        acknowledge_unless_unsaid(responder, now, limits::DELAYED_ACK_NS, cx);
     } else {
         acknowledge_again(responder, cx);
     }
 }
 
-/// Acknowledges what was executed so far but for `newest`, the end of a message that the requester is about to send again and that no
-/// ACK has told of yet (`wants_ack` says why).
-fn acknowledge_before(responder: &mut Responder, newest: Psn, cx: &mut Context<'_>) {
+/// Acknowledges what was executed so far. The newest packet is left out for `wait_ns` if it is the end of a message that the requester is
+/// about to send again and that no ACK has told of yet (`wants_ack` says why).
+fn acknowledge_unless_unsaid(
+    responder: &mut Responder,
+    now: Instant,
+    wait_ns: u64,
+    cx: &mut Context<'_>,
+) {
+    let newest = responder.expected.sub(1);
+    if responder.unsaid_end != Some(newest) {
+        acknowledge_again(responder, cx);
+        return;
+    }
+    responder.delayed_ack.start(now, wait_ns);
     let (psn, msn) = (newest.sub(1), responder.msn.wrapping_sub(1) & 0xff_ffff);
     if !responder.replay.ends_with(psn) {
         let deferred = responder.responses.queue_ack(Response::ack(psn, msn));
@@ -441,9 +460,11 @@ fn acknowledge_before(responder: &mut Responder, newest: Psn, cx: &mut Context<'
 }
 
 /// Acknowledges what was executed so far, unless the newest request has an answer of its own: who misses that answer asks
-/// for it again.
-pub(super) fn acknowledge_again(responder: &mut Responder, cx: &mut Context<'_>) {
-    if !responder.replay.ends_with(responder.expected.sub(1)) {
+/// for it again. False if it has.
+pub(super) fn acknowledge_again(responder: &mut Responder, cx: &mut Context<'_>) -> bool {
+    let acknowledges = !responder.replay.ends_with(responder.expected.sub(1));
+    if acknowledges {
         responder.acknowledge_request(cx);
     }
+    acknowledges
 }
