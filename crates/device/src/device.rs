@@ -226,21 +226,15 @@ impl Device {
         self.0.engines.all().iter().fold(false, |busy, shared| shared.lock().poll_once() | busy)
     }
 
-    /// [`drive`](Self::drive), unless another call is in progress, perhaps one that this call has
-    /// interrupted: for exit handlers. Answers that wait for something leave as well.
-    pub fn drive_unless_busy(&self) -> bool {
-        let poll = |shared: &Arc<Shared>| {
-            let Some(mut engine) = shared.try_lock() else { return false };
-            let now = engine.clock.now();
-            engine.nic.take_last_answers(now);
-            let busy = engine.poll_once();
-            // These operations would wait for the lock of another engine, which may never be
-            // released.
-            engine.nic.cross_engine_ops.clear();
+    /// For exit handlers, which may have interrupted any other call: receives once, and sends what all queue pairs would answer, as
+    /// far as no other call is in progress.
+    pub fn drive_at_exit(&self) {
+        for shared in self.0.engines.all() {
+            let Some(mut engine) = shared.try_lock() else { continue };
+            engine.send_last_answers();
+            engine.leave_cross_engine_ops();
             engine.wake_peers();
-            busy
-        };
-        self.0.engines.all().iter().fold(false, |busy, shared| poll(shared) | busy)
+        }
     }
 
     /// How many engines the device has: the number of its completion vectors.

@@ -12,6 +12,8 @@ pub const TX_QP_BUDGET: usize = 64;
 /// Most answers, in packets, that wait in an engine although their queue pairs have ended: as many as sixteen READs of 256 KiB
 /// have with path MTU 1024.
 pub const LAST_ANSWERS: usize = 4_096;
+/// Most poll iterations in which they leave when the process ends: twice as many as they need where the datapath takes all of them.
+pub const LAST_POLLS: usize = 2 * LAST_ANSWERS / TX_BUDGET;
 /// Unacknowledged bytes to one destination, over all queue pairs. Four windows: enough to keep a link
 /// busy, and little enough for the socket buffer of its receiver.
 pub const IN_FLIGHT_BYTES: u64 = 1024 * 1024;

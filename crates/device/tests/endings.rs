@@ -104,13 +104,13 @@ fn a30_sixteen_threads_share_a_device() {
     });
 }
 
-/// A message comes behind READs of other queue pairs, whose responses take several poll iterations; its queue pair
-/// ends in this way as soon as it is delivered. The sender must be told that it was.
-fn ends_behind_reads(end: fn(&Node, Qpn)) {
+/// A message has come behind READs of fifteen other queue pairs, whose responses take several poll iterations. Its sender, and the node and
+/// the queue pair at which it was delivered.
+fn delivered_behind_reads(mtu: Mtu) -> (Node, Node, Qpn) {
     const LENGTH: usize = 64 * 1024;
     let (fabric, clock) = (LoopbackFabric::new(), VirtualClock::new());
     let (a, b) = (Node::on_clock(&fabric, 1, &clock), Node::on_clock(&fabric, 2, &clock));
-    let pairs: Vec<_> = (0..16).map(|_| rc_pair_with(&a, &b, Mtu::M256)).collect();
+    let pairs: Vec<_> = (0..16).map(|_| rc_pair_with(&a, &b, mtu)).collect();
     let (qa, qb) = pairs[15];
     let (here, there) = (a.buffer(LENGTH), b.buffer(LENGTH));
     b.recv(qb, 1, &[there.sge(0, 64)]);
@@ -123,9 +123,19 @@ fn ends_behind_reads(end: fn(&Node, Qpn)) {
     b.device.drive();
     let delivered = b.poll();
     assert!(delivered.len() == 1 && delivered[0].is_ok(), "{delivered:?}");
+    (a, b, qb)
+}
+
+/// Its queue pair ends in this way as soon as it is delivered. The sender must be told that it was.
+fn ends_behind_reads(end: fn(&Node, Qpn)) {
+    let (a, b, qb) = delivered_behind_reads(Mtu::M256);
     end(&b, qb);
     settle(&[&a, &b]);
-    let done = a.poll();
+    has_heard_of_the_delivery(&a);
+}
+
+fn has_heard_of_the_delivery(sender: &Node) {
+    let done = sender.poll();
     let sent = done.iter().find(|wc| wc.wr_id == 1);
     assert!(sent.is_some_and(|wc| wc.is_ok()), "{done:?}");
 }
@@ -191,7 +201,12 @@ fn a_delivered_message_is_acknowledged_although_its_queue_pair_goes_to_error() {
 
 #[test]
 fn a_delivered_message_is_acknowledged_although_its_process_ends() {
-    is_acknowledged_although(|node, _| {
-        node.device.drive_unless_busy();
-    });
+    is_acknowledged_although(|node, _| node.device.drive_at_exit());
+    for mtu in [Mtu::M256, Mtu::M1024] {
+        let (a, b, _) = delivered_behind_reads(mtu);
+        b.device.drive_at_exit();
+        drop(b);
+        settle(&[&a]);
+        has_heard_of_the_delivery(&a);
+    }
 }

@@ -112,7 +112,7 @@ impl AtExit for LastAcks {
         // The program may have called exit() in a signal handler, in the middle of a call of ours.
         let Ok(open) = OPEN.try_lock() else { return };
         open.iter().filter_map(Weak::upgrade).for_each(|open_device| {
-            open_device.device.drive_unless_busy();
+            open_device.device.drive_at_exit();
             open_device.tell_faults();
         });
     }

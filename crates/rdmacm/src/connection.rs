@@ -189,7 +189,7 @@ fn tell_peer(inner: &Id) -> Result<bool, Errno> {
 /// before it ends.
 fn see_off(device: &Device) {
     for _ in 0..SEEN_OFF {
-        device.drive_unless_busy();
+        device.drive();
         std::thread::sleep(PAUSE);
     }
 }

@@ -4,6 +4,7 @@
 use std::sync::atomic::{AtomicBool, Ordering};
 use std::time::{Duration, Instant};
 
+use uroce_device::Device;
 use uroce_ibverbs::exit_hook::{AtExit, ExitHook};
 
 use crate::{contexts, registry};
@@ -23,7 +24,7 @@ impl AtExit for PeersAreTold {
     }
 
     fn run() {
-        let _none_is_left_to_tell = wait_for_peers();
+        let _none_is_left_to_tell = wait_for_peers(Device::drive_at_exit);
     }
 }
 
@@ -37,18 +38,18 @@ pub(crate) fn tell_at_exit() {
 /// program that goes on would sleep for each peer that is dead.
 pub(crate) fn id_is_gone() {
     static GAVE_UP: AtomicBool = AtomicBool::new(false);
-    if registry::is_empty() && !GAVE_UP.load(Ordering::Relaxed) && !wait_for_peers() {
+    if registry::is_empty() && !GAVE_UP.load(Ordering::Relaxed) && !wait_for_peers(Device::drive) {
         GAVE_UP.store(true, Ordering::Relaxed);
     }
 }
 
-/// False: there are peers that did not answer.
-fn wait_for_peers() -> bool {
+/// Lets the devices work until their peers have answered. False: there are peers that did not.
+fn wait_for_peers<T>(drive: impl Fn(&Device) -> T) -> bool {
     let end = Instant::now() + TOGETHER;
     // The program may have called exit() in a signal handler, in the middle of a call of ours.
     for open_device in contexts::open_devices_unless_busy() {
         while open_device.device.cm().awaits_drep() && Instant::now() < end {
-            open_device.device.drive_unless_busy();
+            drive(&open_device.device);
             std::thread::sleep(PAUSE);
         }
     }

@@ -123,9 +123,10 @@ impl Nic {
     }
 
     /// What all queue pairs would answer leaves before all else: the process ends.
-    pub(crate) fn take_last_answers(&mut self, now: Instant) {
+    pub(super) fn take_last_answers(&mut self, now: Instant) {
         for entry in self.qps.iter_mut() {
             self.last_answers.take_from(&mut entry.qp, now, &mut self.tables.context());
+            self.schedule.update(entry);
         }
     }
 

@@ -2,6 +2,7 @@
 //! the other.
 
 use std::net::SocketAddr;
+use std::time::Duration;
 
 use uroce_datapath::{Datapath, IcrcTx, Recipient, Route};
 use uroce_transport::{
@@ -11,7 +12,7 @@ use uroce_wire::{CrcMethod, DropReason, Flow, FlowIcrc, ICRC_LEN, Qpn, crc_metho
 
 use super::schedule::TurnEnd;
 use super::{Engine, Nic};
-use crate::limits::{TX_BUDGET, TX_QP_BUDGET, TX_RETRY_NS};
+use crate::limits::{LAST_POLLS, TX_BUDGET, TX_QP_BUDGET, TX_RETRY_NS};
 
 /// When a pure ACK leaves: one of a queue pair that has nothing else to send.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
@@ -38,6 +39,21 @@ impl Engine {
     pub(crate) fn send_ready(&mut self, now: Instant) -> usize {
         self.nic.schedule.release_pure_acks();
         self.transmit(now, TX_BUDGET, AckPolicy::Now)
+    }
+
+    /// Sends what all queue pairs would answer, before all else, as far as the datapath takes it within a few milliseconds: the process
+    /// ends.
+    pub(crate) fn send_last_answers(&mut self) {
+        self.nic.take_last_answers(self.clock.now());
+        for _ in 0..LAST_POLLS {
+            let progressed = self.poll_once();
+            if !self.has_prepared() {
+                return;
+            }
+            if !progressed {
+                std::thread::sleep(Duration::from_nanos(TX_RETRY_NS));
+            }
+        }
     }
 
     /// Lets the ready queue pairs send, round robin, up to `budget` packets. Returns how many.

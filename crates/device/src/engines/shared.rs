@@ -94,7 +94,8 @@ impl Shared {
         let deferred =
             DeferredWork { shared: self, list: Vec::new(), pending: PendingPeers::default() };
         let unwinds = std::thread::panicking();
-        EngineGuard { shared: self, engine, assists: true, wakes_thread: true, unwinds, deferred }
+        let (assists, wakes_thread, runs_ops) = (true, true, true);
+        EngineGuard { shared: self, engine, assists, wakes_thread, runs_ops, unwinds, deferred }
     }
 
     /// A thread panicked while it held the engine: the next holder fails the device.
@@ -218,6 +219,8 @@ pub(crate) struct EngineGuard<'a> {
     assists: bool,
     /// The progress thread is woken if it is needed earlier than it means to wake up.
     wakes_thread: bool,
+    /// What other engines have to do is done when the guard is dropped.
+    runs_ops: bool,
     /// The thread unwound already when it locked the engine: a destructor of the application, and no panic under the
     /// lock.
     unwinds: bool,
@@ -319,6 +322,11 @@ impl EngineGuard<'_> {
         self.engine.local.pending.wake();
     }
 
+    /// Leaves what other engines have to do to the next holder of the lock: the locks of those may never be released.
+    pub(crate) fn leave_cross_engine_ops(&mut self) {
+        self.runs_ops = false;
+    }
+
     fn deliver_events(&mut self) {
         while let Some(event) = self.engine.pop_async_event() {
             if !self.shared.events.deliver(event) {
@@ -356,7 +364,7 @@ impl Drop for EngineGuard<'_> {
         if self.wakes_thread {
             self.wake_thread();
         }
-        if !self.engine.nic.cross_engine_ops.is_empty() {
+        if self.runs_ops && !self.engine.nic.cross_engine_ops.is_empty() {
             std::mem::swap(&mut self.deferred.list, &mut self.engine.nic.cross_engine_ops);
         }
     }

@@ -1,8 +1,8 @@
 //! Connections by address and port, for queue pairs of every engine.
 
-use std::time::Duration;
+use std::time::{Duration, Instant};
 
-use uroce_device::cm::{Acceptance, Call, CommId, PortSpace, RejReason, ServiceId};
+use uroce_device::cm::{Acceptance, Call, CommId, PortSpace, RejReason, ServiceId, State};
 use uroce_device::transport::{QpAttr, QpAttrMask, QpState, QpType, SendOp};
 use uroce_device::wire::{Psn, Qpn};
 use uroce_device::{CmChannel, CmEvent, CmEventKind, DeviceConfig};
@@ -185,4 +185,37 @@ fn the_id_of_a_past_connection_ends_no_later_one_in_another_engine() {
     server.recv(qb, 1, &[to.sge(0, 64)]);
     c.engines[0].send(qc, 2, SendOp::Send, &[from.sge(0, 64)]);
     assert_ok(&collect(&[(&c.engines[0], 1), (server, 1)]).concat());
+}
+
+/// A program that ends looks for packets without waiting for anybody. It may go on nevertheless: what the one engine has found for the
+/// other one is not lost.
+#[test]
+fn the_end_of_a_connection_reaches_its_engine_although_the_program_was_about_to_end() {
+    let alone = DeviceConfig { progress_thread: false, ..config(30, 2) };
+    let (a, b) = (Side::open(config(29, 1)), Side::open(alone));
+    let (server, device) = (&b.engines[1], &b.engines[0].device);
+    device.cm().listen(SERVICE, 16, &b.channel, 7).expect("free");
+    let (id_a, _) = a.call(&b, 0);
+    let next = || {
+        let end = Instant::now() + EVENT_TIMEOUT.expect("a limit");
+        while Instant::now() < end {
+            device.drive();
+            if let Some(event) = b.channel.try_event() {
+                return event;
+            }
+        }
+        panic!("no event");
+    };
+    let id_b = next().id;
+    let qb = server.qp(QpType::Rc);
+    server.device.cm().accept(id_b, &Acceptance::new(qb, Psn::new(0x99))).expect("accepted");
+    a.established(id_a);
+    assert!(matches!(next().kind, CmEventKind::Established { .. }));
+    a.engines[0].device.cm().disconnect(id_a, &[]).expect("it stands");
+    while device.cm().state(id_b) == Some(State::Established) {
+        device.drive_at_exit();
+    }
+    let ended = next();
+    assert!(matches!(ended.kind, CmEventKind::Disconnected { .. }), "{ended:?}");
+    assert_eq!(server.state(qb), QpState::Err);
 }
