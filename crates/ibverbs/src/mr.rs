@@ -144,7 +144,7 @@ pub(crate) unsafe fn object(
 }
 
 /// The program's memory. As a kernel does when it pins pages, this faults them in, and finds out
-/// whether they are there at all.
+/// whether they are there at all. Memory on demand need not be there, unless this host's kernel cannot look for it at each access.
 fn region(addr: *mut c_void, length: usize, access: Access) -> Result<Region, Errno> {
     let on_demand = access.contains(Access::ON_DEMAND);
     if on_demand && addr.is_null() && length == usize::MAX {
@@ -154,9 +154,12 @@ fn region(addr: *mut c_void, length: usize, access: Access) -> Result<Region, Er
     if length == 0 || length > isize::MAX as usize || addr.addr().checked_add(length).is_none() {
         return Err(INVALID);
     }
-    if !on_demand {
-        fault_in(addr.addr(), length, access)?;
+    // SAFETY: as above.
+    let region = on_demand.then(|| unsafe { Region::on_demand(addr.expose_provenance(), length) });
+    if let Some(region) = region.flatten() {
+        return Ok(region);
     }
+    fault_in(addr.addr(), length, access)?;
     // SAFETY: the manual page asks that memory stays mapped until it is deregistered, and C knows no
     // references.
     Ok(unsafe { Region::from_raw(addr.cast(), length) })

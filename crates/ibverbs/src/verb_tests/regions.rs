@@ -241,3 +241,31 @@ fn a_window_of_type_1_is_bound_again_and_unbound_by_a_bind_of_nothing() {
     }
     world.end();
 }
+
+/// A peer's requests for memory on demand that is not mapped, or no longer, are refused; the program goes on.
+#[test]
+fn memory_on_demand_need_not_be_mapped() {
+    let world = world(199);
+    let (protection, flags) =
+        (libc::PROT_READ | libc::PROT_WRITE, libc::MAP_PRIVATE | libc::MAP_ANONYMOUS);
+    // SAFETY: a mapping of its own, which is given back in two parts; the rest as the manual pages want it.
+    unsafe {
+        let page = usize::try_from(libc::sysconf(libc::_SC_PAGESIZE)).expect("a size");
+        let start = libc::mmap(null_mut(), 2 * page, protection, flags, -1, 0);
+        assert_ne!(start, libc::MAP_FAILED);
+        assert_eq!(libc::munmap(start.byte_add(page), page), 0);
+        let mr = ibv_reg_mr(world.pd, start, 2 * page, REMOTE | IBV_ACCESS_ON_DEMAND);
+        assert!(!mr.is_null(), "errno {}", errno());
+        let is_written = |offset: usize| {
+            let qp = in_state(&world, IBV_QPT_RC, IBV_QPS_RTS);
+            let status = write(&world, qp, (*mr).rkey, (start.addr() + offset) as u64);
+            assert_eq!(ibv_destroy_qp(qp), 0);
+            status == 0
+        };
+        assert!(is_written(0) && !is_written(page));
+        assert_eq!(libc::munmap(start, page), 0);
+        assert!(!is_written(0));
+        assert_eq!(ibv_dereg_mr(mr), 0);
+    }
+    world.end();
+}

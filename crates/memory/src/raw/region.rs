@@ -38,8 +38,8 @@ pub struct Region {
     /// `on_demand`.
     start: NonNull<u8>,
     len: usize,
-    /// It is all addresses of this process, from 0, and much of it may not be mapped.
-    on_demand: bool,
+    /// Memory that may not be mapped: the address of its first byte.
+    on_demand: Option<usize>,
     /// Keeps an allocation of ours alive; foreign memory has none.
     _owner: Option<Arc<Allocation>>,
 }
@@ -92,21 +92,33 @@ impl Region {
             Some(start) => (start, len),
             None => (NonNull::dangling(), 0),
         };
-        Region { start, len, on_demand: false, _owner: None }
+        Region { start, len, on_demand: None, _owner: None }
     }
 
-    /// All memory that this process has or will have, each byte at its address (implicit on-demand
-    /// paging). Accesses to what is not mapped are refused, and copies cost a system call. `None` when
-    /// the kernel cannot make them (before Linux 5.14, or with a filter against process_vm_readv).
+    /// Memory of which any part may not be mapped, now or later (on-demand paging): `len` bytes from `addr`. Accesses to what is not
+    /// mapped are refused, and copies cost a system call. `None` when the kernel cannot make them (before Linux 5.14, or with a filter
+    /// against process_vm_readv), or the end is beyond all addresses.
+    ///
+    /// # Safety
+    /// As for [`from_raw`](Self::from_raw), but for what is not mapped; that is not to be unmapped while an atomic operation on it is
+    /// carried out.
+    pub unsafe fn on_demand(addr: usize, len: usize) -> Option<Region> {
+        addr.checked_add(len)?;
+        let start = NonNull::dangling();
+        let region = Region { start, len, on_demand: Some(addr), _owner: None };
+        on_demand::is_possible().then_some(region)
+    }
+
+    /// All memory that this process has or will have, each byte at its address (implicit on-demand paging):
+    /// [`on_demand`](Self::on_demand) from 0 on.
     ///
     /// # Safety
     /// Peers with the key of such a region change any byte of the process at any time: it is for
     /// programs that are not written in Rust, and that trust those peers. Memory must not be unmapped
     /// while an atomic operation on it is carried out.
     pub unsafe fn whole_process() -> Option<Region> {
-        let start = NonNull::dangling();
-        let region = Region { start, len: usize::MAX, on_demand: true, _owner: None };
-        on_demand::is_possible().then_some(region)
+        // SAFETY: the caller's promise.
+        unsafe { Region::on_demand(0, usize::MAX) }
     }
 
     /// Allocates `len` zeroed bytes that start at a 4096-byte page, or at a huge page if they may lie in such.
@@ -127,34 +139,34 @@ impl Region {
         let start = unsafe { base.add(to_page) };
         pages::ask_for_huge_pages(start, len / HUGE_PAGE * HUGE_PAGE);
         let owner = Some(Arc::new(Allocation { base, layout }));
-        Some(Region { start, len, on_demand: false, _owner: owner })
+        Some(Region { start, len, on_demand: None, _owner: owner })
     }
 
     /// Before bytes are granted: whether they are there, where that is not certain. Of a long range only
     /// the beginning is looked at: every packet of it comes here for its own part.
     #[inline]
     pub(crate) fn is_mapped(&self, offset: usize, len: usize, write: bool) -> bool {
-        !self.on_demand || fetch(offset, len, write)
+        self.on_demand.is_none_or(|first| fetch(first + offset, len, write))
     }
 
     #[cold]
-    fn demand_in(&self, offset: usize, data: &[u8]) -> Result<(), OutOfRange> {
+    fn demand_in(&self, first: usize, offset: usize, data: &[u8]) -> Result<(), OutOfRange> {
         span(offset, data.len(), self.len)?;
-        on_demand::copy_in(offset, data);
+        on_demand::copy_in(first + offset, data);
         Ok(())
     }
 
     #[cold]
-    fn demand_out(&self, offset: usize, out: &mut [u8]) -> Result<(), OutOfRange> {
+    fn demand_out(&self, first: usize, offset: usize, out: &mut [u8]) -> Result<(), OutOfRange> {
         span(offset, out.len(), self.len)?;
-        on_demand::copy_out(offset, out);
+        on_demand::copy_out(first + offset, out);
         Ok(())
     }
 
     /// Virtual address of the first byte. Its provenance is exposed: a program may make a pointer of the
     /// number, and poll.
     pub fn addr(&self) -> u64 {
-        if self.on_demand { 0 } else { self.start.as_ptr().expose_provenance() as u64 }
+        self.on_demand.unwrap_or_else(|| self.start.as_ptr().expose_provenance()) as u64
     }
 
     /// Number of bytes.
@@ -174,8 +186,8 @@ impl Region {
     /// [`OutOfRange`], with the region untouched.
     #[inline]
     pub fn write(&self, offset: usize, data: &[u8]) -> Result<(), OutOfRange> {
-        if self.on_demand {
-            return self.demand_in(offset, data);
+        if let Some(first) = self.on_demand {
+            return self.demand_in(first, offset, data);
         }
         let to = self.pointer(offset, data.len())?;
         // SAFETY: `pointer` checked that data.len() bytes from `to` are ours; `data` is a
@@ -190,8 +202,8 @@ impl Region {
     /// [`OutOfRange`], with the region untouched.
     #[inline]
     pub(crate) fn write_part(&self, offset: usize, data: &[u8]) -> Result<(), OutOfRange> {
-        if self.on_demand {
-            return self.demand_in(offset, data);
+        if let Some(first) = self.on_demand {
+            return self.demand_in(first, offset, data);
         }
         let to = self.pointer(offset, data.len())?;
         // SAFETY: as in `write`.
@@ -205,8 +217,8 @@ impl Region {
     /// [`OutOfRange`], with `out` untouched.
     #[inline]
     pub fn read(&self, offset: usize, out: &mut [u8]) -> Result<(), OutOfRange> {
-        if self.on_demand {
-            return self.demand_out(offset, out);
+        if let Some(first) = self.on_demand {
+            return self.demand_out(first, offset, out);
         }
         let from = self.pointer(offset, out.len())?;
         // SAFETY: as in `write`, the other way round.
@@ -219,7 +231,7 @@ impl Region {
     #[cfg(all(target_arch = "x86_64", not(miri)))]
     #[inline]
     pub(crate) fn read_crc(&self, offset: usize, out: &mut [u8]) -> Option<u32> {
-        if self.on_demand {
+        if self.on_demand.is_some() {
             return None;
         }
         let from = self.pointer(offset, out.len()).ok()?;
@@ -242,7 +254,7 @@ impl Region {
         offset: usize,
         len: usize,
     ) -> Result<(), CopyError> {
-        if self.on_demand || from.on_demand {
+        if self.on_demand.is_some() || from.on_demand.is_some() {
             return Err(CopyError::OnDemand);
         }
         let (from, to) = (from.pointer(offset, len)?, self.pointer(to, len)?);
@@ -256,8 +268,8 @@ impl Region {
     /// # Errors
     /// [`OutOfRange`], with the region untouched.
     pub fn fill(&self, offset: usize, len: usize, byte: u8) -> Result<(), OutOfRange> {
-        if self.on_demand {
-            return (0..len).try_for_each(|into| self.demand_in(offset + into, &[byte]));
+        if let Some(first) = self.on_demand {
+            return (0..len).try_for_each(|into| self.demand_in(first, offset + into, &[byte]));
         }
         let to = self.pointer(offset, len)?;
         // SAFETY: `pointer` checked that `len` bytes from `to` are ours.
@@ -300,9 +312,9 @@ impl Region {
     /// The aligned word at `offset`. The one place where a reference covers registered bytes: to
     /// an atomic, which is made to be changed under a shared reference.
     fn atomic(&self, offset: usize) -> Result<&AtomicU64, AtomicError> {
-        let word = if self.on_demand {
+        let word = if let Some(first) = self.on_demand {
             span(offset, 8, self.len)?;
-            with_exposed_provenance_mut(offset)
+            with_exposed_provenance_mut(first + offset)
         } else {
             self.pointer(offset, 8)?.cast::<u64>()
         };
@@ -310,7 +322,7 @@ impl Region {
             return Err(AtomicError::Misaligned { addr: word.addr() as u64 });
         }
         // SAFETY: 8 bytes from `word` are ours for the life of `self`, and aligned. On demand: they
-        // were faulted in when they were granted, and the promise to `whole_process` covers the rest.
+        // were faulted in when they were granted, and the promise to `on_demand` covers the rest.
         Ok(unsafe { AtomicU64::from_ptr(word) })
     }
 

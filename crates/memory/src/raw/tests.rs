@@ -288,6 +288,52 @@ proptest! {
     }
 }
 
+/// Of a region on demand what is mapped is granted, wherever the peer says that it begins, and what is not mapped any more is refused.
+#[cfg(not(miri))]
+#[test]
+fn of_a_region_on_demand_only_what_is_mapped_is_granted() {
+    use super::pages::page_size;
+    use crate::{Access, AccessError, MemLimits, MemTable, Requirer};
+    const IOVA: u64 = 0x7000;
+    let (page, protection) = (page_size(), libc::PROT_READ | libc::PROT_WRITE);
+    let flags = libc::MAP_PRIVATE | libc::MAP_ANONYMOUS;
+    let mut table = MemTable::new([7; 32], MemLimits::default());
+    let pd = table.alloc_pd().unwrap();
+    // SAFETY: a mapping of its own at a place of the kernel's choice, half of it given back; no reference covers its bytes.
+    let (start, region) = unsafe {
+        let start = libc::mmap(std::ptr::null_mut(), 2 * page, protection, flags, -1, 0);
+        assert_ne!(start, libc::MAP_FAILED);
+        assert_eq!(libc::munmap(start.byte_add(page), page), 0);
+        (start, Region::on_demand(start.expose_provenance(), 2 * page).expect("a kernel that can"))
+    };
+    assert_eq!((region.addr(), region.len()), (start.addr() as u64, 2 * page));
+    let access = Access::ON_DEMAND | Access::LOCAL_WRITE | Access::REMOTE;
+    let mr = table.reg_mr(pd, region, IOVA, access).unwrap();
+    let by = Requirer { pd, qpn: 17 };
+    let refused = |table: &MemTable, va: u64| {
+        for need in [Access::REMOTE_READ, Access::REMOTE_WRITE, Access::REMOTE_ATOMIC] {
+            let refused = table.check(mr.rkey.0, by, need, va, 8).unwrap_err();
+            assert_eq!(refused, AccessError::NotMapped { va });
+        }
+    };
+    let slice = table.check(mr.rkey.0, by, Access::REMOTE_WRITE, IOVA + 8, 24).unwrap();
+    slice.copy_in(0, &[3; 24]).unwrap();
+    let mut out = [0; 24];
+    slice.copy_out(0, &mut out).unwrap();
+    assert_eq!(out, [3; 24]);
+    let word = table.check(mr.rkey.0, by, Access::REMOTE_ATOMIC, IOVA, 8).unwrap();
+    assert_eq!((word.fetch_add(0, 2), word.fetch_add(0, 0)), (Ok(0), Ok(2)));
+    refused(&table, IOVA + page as u64);
+    // SAFETY: the rest of that mapping.
+    assert_eq!(unsafe { libc::munmap(start, page) }, 0);
+    refused(&table, IOVA);
+    slice.copy_out(0, &mut out).unwrap();
+    assert_eq!(out, [0; 24], "it has gone behind the check");
+    // SAFETY: nothing is accessed.
+    let beyond = unsafe { Region::on_demand(usize::MAX, 2) };
+    assert!(beyond.is_none());
+}
+
 /// A region of all memory: what the program has is granted, the rest refused, whatever a peer asks for.
 #[cfg(not(miri))]
 #[test]
