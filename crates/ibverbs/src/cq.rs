@@ -1,6 +1,6 @@
 //! Completion queues.
 
-use std::sync::{Arc, Mutex, PoisonError};
+use std::sync::{Arc, Condvar, Mutex, PoisonError};
 
 use libc::c_int;
 use uroce_device::Device;
@@ -14,6 +14,7 @@ use crate::object::Object;
 use crate::open_device::OpenDevice;
 use crate::return_value::{status, value};
 use crate::unacknowledged::Unacknowledged;
+use crate::wr_builder::this_thread;
 use crate::{input, object_of};
 
 /// What we keep about a completion queue. In C all of them are long enough for the extended form.
@@ -29,6 +30,9 @@ pub struct Cq {
     packet_type: u8,
     /// The completion that `ibv_start_poll` or `ibv_next_poll` has fetched.
     fetched: Mutex<Wc>,
+    /// The thread that has the extended interface, from `ibv_start_poll` to `ibv_end_poll`; 0: none.
+    poller: Mutex<usize>,
+    poller_left: Condvar,
 }
 
 // SAFETY: the pointer is used only to find the channel again when the queue is destroyed, at a time
@@ -55,11 +59,31 @@ impl Cq {
             unacknowledged_async: Unacknowledged::default(),
             packet_type,
             fetched: Mutex::default(),
+            poller: Mutex::default(),
+            poller_left: Condvar::new(),
         }
     }
 
     pub(crate) fn device(&self) -> &Device {
         &self.open_device.device
+    }
+
+    /// This thread has the extended interface until [`end_poll`](Self::end_poll); others wait. It may begin again.
+    pub(crate) fn begin_poll(&self) {
+        let me = this_thread();
+        let poller = self.poller.lock().unwrap_or_else(PoisonError::into_inner);
+        let of_another = |poller: &mut usize| *poller != 0 && *poller != me;
+        let waited = self.poller_left.wait_while(poller, of_another);
+        *waited.unwrap_or_else(PoisonError::into_inner) = me;
+    }
+
+    /// Others may poll, if this thread did.
+    pub(crate) fn end_poll(&self) {
+        let mut poller = self.poller.lock().unwrap_or_else(PoisonError::into_inner);
+        if *poller == this_thread() {
+            *poller = 0;
+            self.poller_left.notify_one();
+        }
     }
 
     /// The extended interface reads this completion from now on.

@@ -43,15 +43,25 @@ unsafe extern "C" fn start_poll(cq: *mut ibv_cq_ex, attr: *const u32) -> c_int {
     if !attr.is_null() && unsafe { *attr } != 0 {
         return libc::EINVAL;
     }
-    // SAFETY: the arguments are those of a call from C.
-    unsafe { next_poll(cq) }
+    value(libc::EIO, || {
+        let Ok(inner) = object_of!(cq_of(cq.cast())) else { return libc::EINVAL };
+        inner.begin_poll();
+        // SAFETY: the arguments are those of a call from C.
+        let found = unsafe { next_poll(cq) };
+        if found != 0 {
+            // The program calls ibv_end_poll only behind a poll that has begun.
+            inner.end_poll();
+        }
+        found
+    })
 }
 
 unsafe extern "C" fn next_poll(cq: *mut ibv_cq_ex) -> c_int {
     value(libc::EIO, || {
         match object_of!(cq_of(cq.cast())).and_then(fetch) {
             Ok(wc) => {
-                // SAFETY: the object was found, and the program does not write to this field.
+                // SAFETY: the object was found, and the program does not write to this field. Of the threads that poll, this one has
+                // the interface.
                 unsafe { ((*cq).status, (*cq).wr_id) = (wc.status as c_int, wc.wr_id) };
                 0
             }
@@ -70,8 +80,13 @@ fn fetch(cq: &Cq) -> Result<Wc, Errno> {
     Ok(found[0])
 }
 
-/// Nothing is held between the calls.
-unsafe extern "C" fn end_poll(_: *mut ibv_cq_ex) {}
+unsafe extern "C" fn end_poll(cq: *mut ibv_cq_ex) {
+    value((), || {
+        if let Ok(inner) = object_of!(cq_of(cq.cast())) {
+            inner.end_poll();
+        }
+    });
+}
 
 /// Functions that read one field of the fetched completion.
 macro_rules! read {

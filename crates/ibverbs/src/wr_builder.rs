@@ -180,7 +180,7 @@ impl Draft {
 }
 
 /// What tells this thread from others while it lives.
-fn this_thread() -> usize {
+pub(crate) fn this_thread() -> usize {
     thread_local!(static PLACE: u8 = const { 0 });
     PLACE.with(|place| std::ptr::from_ref(place).addr())
 }

@@ -154,6 +154,53 @@ fn a_queue_of_a_parent_domain_is_made() {
     world.end();
 }
 
+/// From `ibv_start_poll` to `ibv_end_poll` a thread has the queue: no other one takes its completion or changes what it reads.
+#[test]
+fn an_extended_queue_is_read_by_one_thread_at_a_time() {
+    const EACH: u64 = 2_000;
+    const THREADS: u64 = 4;
+    let world = world(198);
+    let cq = extended(&world, |attr| attr.cqe = (EACH * THREADS) as u32).expect("it is made");
+    // SAFETY: integers and null pointers; the calls as the manual pages want them.
+    let qp = unsafe {
+        let mut init: ibv_qp_init_attr = zeroed();
+        (init.send_cq, init.recv_cq, init.qp_type) = (cq.cast(), cq.cast(), IBV_QPT_RC);
+        (init.cap.max_send_wr, init.cap.max_recv_wr) = (2, (EACH * THREADS) as u32);
+        let qp = ibv_create_qp(world.pd, &raw mut init);
+        let mut attr = super::attributes(&world, qp);
+        attr.qp_state = IBV_QPS_INIT;
+        assert_eq!(ibv_modify_qp(qp, &raw mut attr, super::masks(IBV_QPT_RC)[0]), 0);
+        qp
+    };
+    (0..EACH * THREADS).for_each(|wr_id| assert_eq!(receive(qp, wr_id), 0));
+    to_error(qp);
+    let at = cq.expose_provenance();
+    let take_some = move || {
+        let mut taken = vec![];
+        let cq: *mut ibv_cq_ex = std::ptr::with_exposed_provenance_mut(at);
+        // SAFETY: the queue outlives the thread; its fields are read only while this thread has it.
+        unsafe {
+            while ((*cq).start_poll)(cq, null_mut()) == 0 {
+                std::thread::yield_now();
+                taken.push((*cq).wr_id);
+                while taken.len() % 7 != 0 && ((*cq).next_poll)(cq) == 0 {
+                    taken.push((*cq).wr_id);
+                }
+                ((*cq).end_poll)(cq);
+            }
+        }
+        taken
+    };
+    let threads = [(); THREADS as usize].map(|()| std::thread::spawn(take_some));
+    let taken = threads.map(|thread| thread.join().expect("no panic"));
+    let mut taken: Vec<u64> = taken.into_iter().flatten().collect();
+    taken.sort_unstable();
+    assert!(taken.into_iter().eq(0..EACH * THREADS), "each of them once");
+    // SAFETY: nothing of it is used afterwards.
+    unsafe { assert_eq!((ibv_destroy_qp(qp), ibv_destroy_cq(cq.cast())), (0, 0)) };
+    world.end();
+}
+
 #[test]
 fn an_extended_queue_is_read_completion_by_completion() {
     let world = world(44);

@@ -253,19 +253,25 @@ fn memory_on_demand_need_not_be_mapped() {
         let page = usize::try_from(libc::sysconf(libc::_SC_PAGESIZE)).expect("a size");
         let start = libc::mmap(null_mut(), 2 * page, protection, flags, -1, 0);
         assert_ne!(start, libc::MAP_FAILED);
+        let on_demand = REMOTE | IBV_ACCESS_ON_DEMAND;
+        let (changed, change) =
+            (ibv_reg_mr(world.pd, start, page, REMOTE), IBV_REREG_MR_CHANGE_ACCESS);
+        assert_eq!(ibv_rereg_mr(changed, change, null_mut(), null_mut(), 0, on_demand), 0);
         assert_eq!(libc::munmap(start.byte_add(page), page), 0);
-        let mr = ibv_reg_mr(world.pd, start, 2 * page, REMOTE | IBV_ACCESS_ON_DEMAND);
+        let mr = ibv_reg_mr(world.pd, start, 2 * page, on_demand);
         assert!(!mr.is_null(), "errno {}", errno());
-        let is_written = |offset: usize| {
+        let is_written = |mr: *mut ibv_mr, offset: usize| {
             let qp = in_state(&world, IBV_QPT_RC, IBV_QPS_RTS);
             let status = write(&world, qp, (*mr).rkey, (start.addr() + offset) as u64);
             assert_eq!(ibv_destroy_qp(qp), 0);
             status == 0
         };
-        assert!(is_written(0) && !is_written(page));
+        assert!(is_written(mr, 0) && !is_written(mr, page) && is_written(changed, 0));
         assert_eq!(libc::munmap(start, page), 0);
-        assert!(!is_written(0));
-        assert_eq!(ibv_dereg_mr(mr), 0);
+        for mr in [mr, changed] {
+            assert!(!is_written(mr, 0));
+            assert_eq!(ibv_dereg_mr(mr), 0);
+        }
     }
     world.end();
 }

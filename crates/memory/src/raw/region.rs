@@ -109,6 +109,14 @@ impl Region {
         on_demand::is_possible().then_some(region)
     }
 
+    /// The same bytes, of which any part may go: memory on demand, if the kernel can look for it at each access.
+    pub(crate) fn into_on_demand(self) -> Region {
+        if self.on_demand.is_some() || !on_demand::is_possible() {
+            return self;
+        }
+        Region { on_demand: Some(self.start.as_ptr().expose_provenance()), ..self }
+    }
+
     /// All memory that this process has or will have, each byte at its address (implicit on-demand paging):
     /// [`on_demand`](Self::on_demand) from 0 on.
     ///

@@ -48,7 +48,11 @@ impl MemTable {
             return Err(ReregError::Busy { windows });
         }
         let (access, moved) = (change.access.unwrap_or(old.access), change.translation.is_some());
-        let (region, iova) = change.translation.unwrap_or((old.region.clone(), old.start));
+        let kept = || match access.contains(Access::ON_DEMAND) {
+            true => (old.region.clone().into_on_demand(), old.start),
+            false => (old.region.clone(), old.start),
+        };
+        let (region, iova) = change.translation.unwrap_or_else(kept);
         let extent = self.extent_of(region, iova, access)?;
         if let Some(pd) = change.pd {
             self.change_pd(id, pd)?;
