@@ -89,7 +89,12 @@ fn listen() -> io::Result<UnixListener> {
         let name = SocketAddr::from_abstract_name(format!("{PREFIX}{own}/{number}"))?;
         match UnixListener::bind_addr(&name) {
             Err(error) if error.kind() == io::ErrorKind::AddrInUse => {}
-            done => return done,
+            Err(error) => return Err(error),
+            Ok(listener) => {
+                // Any user may connect, and is told nothing.
+                uroce_host::option::refuse_descriptors(&listener);
+                return Ok(listener);
+            }
         }
     }
     Err(io::Error::new(io::ErrorKind::AddrInUse, "too many devices in one process"))

@@ -14,6 +14,7 @@ use rustix::net::{
     SendAncillaryBuffer, SendAncillaryMessage, SendFlags, SocketAddrUnix, SocketFlags, SocketType,
 };
 use uroce_host::fork::keep_from_children;
+use uroce_host::option::refuse_descriptors;
 
 use crate::message::LONGEST;
 
@@ -67,6 +68,7 @@ pub(crate) fn listen(path: &Path, mode: u32) -> io::Result<OwnedFd> {
         bound => bound?,
     }
     std::fs::set_permissions(path, std::fs::Permissions::from_mode(mode))?;
+    refuse_descriptors(&listener);
     net::listen(&listener, BACKLOG)?;
     Ok(listener)
 }
@@ -158,15 +160,36 @@ impl ControlSocket {
     }
 }
 
-/// Two sockets that are connected to each other.
+/// Two sockets that are connected to each other, for two clients.
 pub(crate) fn pair() -> io::Result<(OwnedFd, OwnedFd)> {
     let flags = SocketFlags::CLOEXEC | SocketFlags::NONBLOCK;
-    Ok(net::socketpair(AddressFamily::UNIX, SocketType::SEQPACKET, flags, None)?)
+    let (one, other) = net::socketpair(AddressFamily::UNIX, SocketType::SEQPACKET, flags, None)?;
+    [&one, &other].into_iter().for_each(|socket| _ = refuse_descriptors(socket));
+    Ok((one, other))
 }
 
 #[cfg(test)]
 mod tests {
     use super::*;
+
+    /// Closing one may take as long as its sender likes: a TCP socket with unsent bytes and a linger time, for example.
+    #[test]
+    fn a31_a_client_sends_no_descriptors_to_the_service_nor_to_another_client() {
+        let folder = std::env::temp_dir().join(format!("uroce-rights-{}", std::process::id()));
+        std::fs::create_dir_all(&folder).expect("a folder");
+        let path = folder.join("socket");
+        let listener = listen(&path, 0o600).expect("free");
+        let can_refuse = refuse_descriptors(&listener);
+        let client = ControlSocket::connect(&path).expect("listened on");
+        let _served = accept(&listener).expect("accepted").expect("it waits");
+        let (one, other) = pair().expect("sockets");
+        for sender in &[client, ControlSocket::of(one), ControlSocket::of(other)] {
+            let sent = sender.send_with(b"x", &[listener.as_fd()]);
+            assert_eq!(sent, if can_refuse { Err(Errno::PERM) } else { Ok(()) });
+            sender.send(b"without one").expect("sent");
+        }
+        std::fs::remove_dir_all(folder).expect("removed");
+    }
 
     #[test]
     fn a_dead_socket_is_replaced_and_a_living_one_is_not() {

@@ -28,6 +28,15 @@ pub fn network_namespace(socket: impl AsFd) -> io::Result<u64> {
 /// asm-generic/socket.h
 const SO_NETNS_COOKIE: c_int = 71;
 
+/// Other processes can send no descriptors to this unix socket any more, nor to what it accepts from now on: to close one may take as
+/// long as its sender likes, and the kernel does so where it is received or dropped. False: they still can (before Linux 6.16).
+pub fn refuse_descriptors(socket: impl AsFd) -> bool {
+    set(socket, libc::SOL_SOCKET, SO_PASSRIGHTS, 0).is_ok()
+}
+
+/// asm-generic/socket.h
+const SO_PASSRIGHTS: c_int = 83;
+
 /// Messages that this socket had no room for, since it was opened (SO_MEMINFO, Linux 4.12); 0 where that is not told.
 pub fn overflows(socket: impl AsFd) -> u64 {
     let counters = read::<{ MEMINFO * 4 }>(socket, libc::SOL_SOCKET, libc::SO_MEMINFO);

@@ -6,6 +6,7 @@ use std::sync::atomic::{AtomicBool, Ordering};
 
 use rustix::io::{FdFlags, fcntl_setfd, ioctl_fionbio};
 use rustix::net::{SocketType, sockopt};
+use uroce_host::option::refuse_descriptors;
 
 /// The first descriptor that is handed over.
 const FIRST: RawFd = 3;
@@ -30,5 +31,6 @@ pub fn inherited_listener() -> io::Result<Option<OwnedFd>> {
     }
     fcntl_setfd(&listener, FdFlags::CLOEXEC)?;
     ioctl_fionbio(&listener, true)?;
+    refuse_descriptors(&listener);
     Ok(Some(listener))
 }

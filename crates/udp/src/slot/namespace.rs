@@ -164,6 +164,7 @@ fn socket() -> io::Result<OwnedFd> {
     let flags = SocketFlags::CLOEXEC | SocketFlags::NONBLOCK;
     let socket = net::socket_with(AddressFamily::UNIX, SocketType::SEQPACKET, flags, None)?;
     keep_from_children(&socket);
+    option::refuse_descriptors(&socket);
     Ok(socket)
 }
 
@@ -171,7 +172,33 @@ fn socket() -> io::Result<OwnedFd> {
 mod names;
 #[cfg(test)]
 mod tests {
+    use std::io::IoSlice;
+    use std::mem::MaybeUninit;
+    use std::os::fd::AsFd as _;
+
+    use rustix::net::{SendAncillaryBuffer, SendAncillaryMessage, SendFlags};
+
     use super::*;
+
+    /// Any user can connect to the name of a slot, and wait behind one.
+    #[test]
+    fn nobody_sends_descriptors_to_a_process_on_the_address() {
+        let namespace = PortNamespace::new("127.91.15.2:4791".parse().expect("address"));
+        let name = namespace.slot(Slot::new(1).expect("a slot")).expect("a name");
+        let listener = listen(&name).expect("free");
+        let can_refuse = option::refuse_descriptors(&listener);
+        let client = connect(namespace, &name).expect("of this user");
+        let served = net::accept(&listener).expect("it waits");
+        let fds = [listener.as_fd()];
+        for socket in [&client, &served] {
+            let mut space = [MaybeUninit::uninit(); rustix::cmsg_space!(ScmRights(1))];
+            let mut control = SendAncillaryBuffer::new(&mut space);
+            control.push(SendAncillaryMessage::ScmRights(&fds));
+            let sent =
+                net::sendmsg(socket, &[IoSlice::new(b"x")], &mut control, SendFlags::empty());
+            assert_eq!(sent, if can_refuse { Err(Errno::PERM) } else { Ok(1) });
+        }
+    }
 
     #[test]
     fn only_a_process_with_a_slot_may_have_changed_its_user() {
