@@ -75,10 +75,15 @@ impl ServedPort {
             self.publish();
         }
         if sent > 0 || self.blocked {
-            self.blocked = self.inner.flush()?.blocked;
+            self.flush();
             self.publish();
         }
         Ok(round)
+    }
+
+    /// Sends the committed packets. Those that are refused, by an interface that is down for example, are tried again a little later.
+    fn flush(&mut self) {
+        self.blocked = self.inner.flush().map_or(true, |flush| flush.blocked);
     }
 
     /// Takes packets of every client in turn. Each round begins with another one.
@@ -129,7 +134,7 @@ impl ServedPort {
         let here = head.dst == self.local.ip();
         if !here && self.inner.tx_space().is_none() {
             // A link that fails altogether fails in the next round, too.
-            self.blocked = self.inner.flush().map_or(true, |flush| flush.blocked);
+            self.flush();
             if self.blocked || self.inner.tx_space().is_none() {
                 return Ok(false);
             }
@@ -157,7 +162,7 @@ impl ServedPort {
             }
         }
         // A link that fails altogether fails in the next round, too.
-        self.blocked = self.inner.flush().map_or(true, |flush| flush.blocked);
+        self.flush();
         self.publish();
     }
 
