@@ -70,9 +70,11 @@ pub(crate) fn send_frames<'a>(
         header.msg_iovlen = pieces.len();
         count += 1;
     }
+    let (raw, headers) = (fd.as_raw_fd(), headers.as_mut_ptr());
+    // The C library's function would be a cancellation point: a C program's thread would be unwound through here.
     // SAFETY: the first `count` headers point to `names`, to `pieces`, and through these to slices
     // that live as long as 'a; all outlive the call, and sendmmsg only reads from them.
-    let sent = unsafe { libc::sendmmsg(fd.as_raw_fd(), headers.as_mut_ptr(), count, FLAGS as _) };
+    let sent = unsafe { libc::syscall(libc::SYS_sendmmsg, raw, headers, count, FLAGS) };
     usize::try_from(sent).map_err(|_| io::Error::last_os_error())
 }
 
@@ -131,11 +133,12 @@ impl FrameRoom {
             header.msg_hdr.msg_control = control.as_mut_ptr().cast();
             header.msg_hdr.msg_controllen = size_of::<Auxiliary>();
         }
-        let (raw, none) = (fd.as_raw_fd(), std::ptr::null_mut());
+        let (raw, to) = (fd.as_raw_fd(), headers.as_mut_ptr());
+        let none: *mut libc::timespec = std::ptr::null_mut();
+        // Not the C library's function, as in `send_frames`.
         // SAFETY: the first `batch` headers point to `controls` and `pieces`, and through these to buffers of
         // `self`, which is borrowed mutably; all outlive the call, and each length is that of its buffer.
-        let got =
-            unsafe { libc::recvmmsg(raw, headers.as_mut_ptr(), batch as _, FLAGS as _, none) };
+        let got = unsafe { libc::syscall(libc::SYS_recvmmsg, raw, to, batch, FLAGS, none) };
         let got = usize::try_from(got).map_err(|_| io::Error::last_os_error())?;
         for (extent, header) in self.extents.iter_mut().zip(&headers[..got]) {
             *extent = Extent {

@@ -166,33 +166,22 @@ impl Socket {
 
     /// Makes the kernel look at the transmit ring; it takes a part of it in each call.
     pub(crate) fn kick_transmit(&self) -> io::Result<()> {
+        let (raw, none) = (self.socket.as_raw_fd(), std::ptr::null::<u8>());
+        // The C library's function would be a cancellation point: a C program's thread would be unwound through here.
         // SAFETY: no bytes and no address are given.
         let result = unsafe {
-            libc::sendto(
-                self.socket.as_raw_fd(),
-                std::ptr::null(),
-                0,
-                libc::MSG_DONTWAIT,
-                std::ptr::null(),
-                0,
-            )
+            libc::syscall(libc::SYS_sendto, raw, none, 0usize, libc::MSG_DONTWAIT, none, 0usize)
         };
         if result >= 0 { Ok(()) } else { Err(io::Error::last_os_error()) }
     }
 
     /// Makes the kernel look at the fill ring and, with busy polling, at the driver's queue.
     pub(crate) fn kick_receive(&self) -> io::Result<()> {
-        let none = std::ptr::null_mut();
+        let (raw, none) = (self.socket.as_raw_fd(), std::ptr::null_mut::<u8>());
+        // Not the C library's function, as in `kick_transmit`.
         // SAFETY: no bytes and no address are asked for.
         let result = unsafe {
-            libc::recvfrom(
-                self.socket.as_raw_fd(),
-                none,
-                0,
-                libc::MSG_DONTWAIT,
-                none.cast(),
-                none.cast(),
-            )
+            libc::syscall(libc::SYS_recvfrom, raw, none, 0usize, libc::MSG_DONTWAIT, none, none)
         };
         if result >= 0 { Ok(()) } else { Err(io::Error::last_os_error()) }
     }
