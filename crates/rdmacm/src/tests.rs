@@ -5,6 +5,7 @@ mod endpoints;
 mod groups_and_options;
 mod names;
 mod objects;
+mod requests;
 mod states;
 
 use std::net::SocketAddr;

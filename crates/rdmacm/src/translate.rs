@@ -12,6 +12,7 @@ use uroce_device::wire::Qpn;
 use uroce_device::{CmEvent, CmEventKind};
 use uroce_ibverbs::ah::attr_of;
 use uroce_ibverbs::open_device::OpenDevice;
+use uroce_ibverbs::qp::live_qp;
 use uroce_verbs_abi::{
     IBV_QPS_RTS, RDMA_CM_EVENT_ADDR_RESOLVED, RDMA_CM_EVENT_ADDRINFO_ERROR,
     RDMA_CM_EVENT_ADDRINFO_RESOLVED, RDMA_CM_EVENT_CONNECT_ERROR, RDMA_CM_EVENT_CONNECT_REQUEST,
@@ -151,11 +152,13 @@ fn joined(id: *mut rdma_cm_id, group: IpAddr) -> Option<Told> {
 
 /// The queue pair of a connection that stands can send; programs may look at its state.
 fn note_ready(id: *mut rdma_cm_id) {
-    // SAFETY: the id is alive. The queue pair is: a program does not destroy it while it takes events of its id, and an
-    // `OwnedId` takes events under the lock under which its queue pair is destroyed.
+    // SAFETY: the id is alive. The queue pair is looked up first: a program may have destroyed it by `ibv_destroy_qp`,
+    // which leaves its address in the id. Nobody destroys it while it is written to: the manual pages forbid a program to
+    // do that during a call, and an `OwnedId` takes events under the lock under which its queue pair is destroyed.
     unsafe {
-        if let Some(qp) = (*id).qp.as_mut() {
-            qp.state = IBV_QPS_RTS;
+        let qp = (*id).qp;
+        if live_qp(qp).is_ok() {
+            (*qp).state = IBV_QPS_RTS;
         }
     }
 }
