@@ -112,11 +112,15 @@ pub(crate) unsafe extern "C" fn rdma_accept(
             return Ok(used.open_device.device.cm().answer(connection, &answer)?);
         }
         let acceptance = acceptance(&inner.state(), Some(param));
+        let cm = used.open_device.device.cm();
         // SAFETY: the object was found, and the manual pages forbid to destroy it during a call.
         if unsafe { (*id).qp.is_null() } {
-            used.open_device.device.cm().accept_only(connection, &acceptance)?;
+            // The program may ask for it by rdma_init_qp_attr afterwards, when the request is answered.
+            let link = cm.link_with(connection, &acceptance)?;
+            cm.accept_only(connection, &acceptance)?;
+            inner.state().link = Some(Box::new(link));
         } else {
-            used.open_device.device.cm().accept(connection, &acceptance)?;
+            cm.accept(connection, &acceptance)?;
         }
         // SAFETY: an id that was found, and that the manual pages forbid to destroy during a call.
         unsafe { complete(id) }

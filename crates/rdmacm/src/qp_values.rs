@@ -113,7 +113,7 @@ fn ready_to_send(link: &Link, attr: &mut ibv_qp_attr) {
     attr.max_rd_atomic = link.max_rd_atomic;
 }
 
-/// What the exchange has settled: of a call, when it was accepted; of a request, as if it were
+/// What the exchange has settled: of a call or a request, when it was accepted; of a request before, as if it were
 /// accepted with everything that its caller wants.
 fn link_of(inner: &Id) -> Result<Link, Errno> {
     let state = inner.state();

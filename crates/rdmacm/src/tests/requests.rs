@@ -7,8 +7,8 @@ use uroce_ibverbs::object::zeroed;
 use uroce_ibverbs::qp_create::ibv_destroy_qp;
 use uroce_verbs_abi::*;
 
-use super::states::resolved;
-use super::{RC, make_qp};
+use super::states::{finish, resolved};
+use super::{RC, make_qp, own_qp, ready, values};
 use crate::connection::{rdma_accept, rdma_connect};
 use crate::destroy::rdma_destroy_id;
 use crate::queue_pair::rdma_create_qp;
@@ -35,6 +35,32 @@ fn an_event_does_not_write_to_a_queue_pair_that_the_program_destroyed() {
         assert_eq!(((*called).qp.read().state, established), (0, called));
         (*called).qp = null_mut();
         assert_eq!(rdma_destroy_id(called), 0);
+    }
+    client.end();
+    server.end();
+}
+
+#[test]
+fn a_program_readies_its_queue_pair_after_it_has_accepted() {
+    let (client, server) = resolved("127.47.93.203:0", "127.47.93.204:0");
+    let mine = own_qp(client.id);
+    // SAFETY: as the manual pages want it.
+    unsafe {
+        let mut param: rdma_conn_param = zeroed();
+        (param.qp_num, param.responder_resources, param.initiator_depth) = ((*mine).qp_num, 3, 5);
+        assert_eq!(rdma_connect(client.id, &raw mut param), 0);
+        let called = server.expect(RDMA_CM_EVENT_CONNECT_REQUEST);
+        let theirs = own_qp(called);
+        param.qp_num = (*theirs).qp_num;
+        assert_eq!(rdma_accept(called, &raw mut param), 0);
+        ready(called, theirs);
+        client.expect(RDMA_CM_EVENT_CONNECT_RESPONSE);
+        ready(client.id, mine);
+        let ((rq, sq, to, _), (their_rq, their_sq, from, _)) = (values(mine), values(theirs));
+        assert_eq!((rq, sq), (their_sq, their_rq));
+        assert_eq!((to, from), ((*theirs).qp_num, (*mine).qp_num));
+        finish(called);
+        assert_eq!((ibv_destroy_qp(mine), ibv_destroy_qp(theirs)), (0, 0));
     }
     client.end();
     server.end();
