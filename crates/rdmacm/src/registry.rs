@@ -2,7 +2,7 @@
 
 use std::collections::HashMap;
 use std::ops::Deref;
-use std::sync::{Arc, LazyLock, Mutex, MutexGuard, PoisonError};
+use std::sync::{Arc, LazyLock, Mutex, MutexGuard, PoisonError, Weak};
 
 use uroce_device::cm::CommId;
 use uroce_ibverbs::open_device::OpenDevice;
@@ -78,8 +78,8 @@ struct Registry {
     cookies: HashMap<usize, Vec<(usize, u64)>>,
     /// Requests bear the cookie of their listener, so what follows is found by device and name.
     by_name: HashMap<(usize, CommId), Served>,
-    /// Devices by their place in this list, which cookies tell.
-    devices: Vec<usize>,
+    /// Devices by their place in this list, which cookies tell; one that never was stands for none.
+    devices: Vec<Weak<OpenDevice>>,
     last: u64,
 }
 
@@ -89,13 +89,18 @@ const COUNT_BITS: u32 = 48;
 
 impl Registry {
     /// A cookie that was not given yet, for events of this device.
-    fn next_cookie(&mut self, device: usize) -> u64 {
-        let place = self.devices.iter().position(|known| *known == device).unwrap_or_else(|| {
+    fn next_cookie(&mut self, device: Weak<OpenDevice>) -> u64 {
+        let known = self.devices.iter().position(|known| known.ptr_eq(&device));
+        let place = known.unwrap_or_else(|| {
             self.devices.push(device);
             self.devices.len() - 1
         });
         self.last += 1;
         (place as u64) << COUNT_BITS | self.last
+    }
+
+    fn device_of(&self, cookie: u64) -> Option<&Weak<OpenDevice>> {
+        self.devices.get(usize::try_from(cookie >> COUNT_BITS).ok()?)
     }
 }
 
@@ -122,7 +127,7 @@ pub(crate) fn add(
     if let Some((_, cookie)) = known {
         return *cookie;
     }
-    let cookie = registry.next_cookie(device);
+    let cookie = registry.next_cookie(open_device.map(Arc::downgrade).unwrap_or_default());
     registry.cookies.entry(id.addr()).or_default().push((device, cookie));
     registry.by_cookie.insert(cookie, Served::new(id, events, open_device));
     cookie
@@ -145,10 +150,15 @@ pub(crate) fn by_cookie(cookie: u64) -> Option<Counted> {
     lock().by_cookie.get(&cookie).map(Counted::new)
 }
 
+/// The device of this cookie, also when the id has gone that the cookie was made for.
+pub(crate) fn device_of(cookie: u64) -> Option<Arc<OpenDevice>> {
+    lock().device_of(cookie)?.upgrade()
+}
+
 /// Whose connection this is, on the device of this cookie.
 pub(crate) fn by_name(cookie: u64, connection: CommId) -> Option<Counted> {
     let registry = lock();
-    let device = *registry.devices.get(usize::try_from(cookie >> COUNT_BITS).ok()?)?;
+    let device = registry.device_of(cookie)?.as_ptr().addr();
     registry.by_name.get(&(device, connection)).map(Counted::new)
 }
 

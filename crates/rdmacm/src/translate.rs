@@ -31,13 +31,13 @@ use crate::registry::{self, Counted, Served, by_cookie, by_name};
 pub(crate) fn translate(event: CmEvent) -> Option<*mut rdma_cm_event> {
     match event.kind {
         CmEventKind::ConnectRequest(request) => {
-            let listener = by_cookie(event.cookie)?;
+            let listener = listener_of(event.cookie, event.id)?;
             let from = (request.remote, request.ece);
             let id = called(&listener, event.id, &request.ip, from)?;
             Some(give_called(id, listener, requested(*request)))
         }
         CmEventKind::ResolveRequest { remote, ip, private_data, .. } => {
-            let listener = by_cookie(event.cookie)?;
+            let listener = listener_of(event.cookie, event.id)?;
             let id = called(&listener, event.id, &ip, (remote, Ece::default()))?;
             Some(give_called(id, listener, told(RDMA_CM_EVENT_CONNECT_REQUEST, 0, private_data)))
         }
@@ -50,6 +50,18 @@ pub(crate) fn translate(event: CmEvent) -> Option<*mut rdma_cm_event> {
             Some(give(about, null_mut(), id.give(), told))
         }
     }
+}
+
+/// The listener that a request came to. If another thread has destroyed it meanwhile, the caller is told that nobody takes
+/// its call.
+fn listener_of(cookie: u64, connection: CommId) -> Option<Counted> {
+    let listener = by_cookie(cookie);
+    if listener.is_none()
+        && let Some(open_device) = registry::device_of(cookie)
+    {
+        open_device.device.cm().release(connection);
+    }
+    listener
 }
 
 /// An event that names no id of its own is about the id whose cookie it bears, unless that one listens: then it is

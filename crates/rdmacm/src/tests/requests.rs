@@ -1,6 +1,7 @@
 //! Requests, and what becomes of the ids that are made for them.
 
 use std::ptr::null_mut;
+use std::time::Duration;
 
 use uroce_ibverbs::cq_create::ibv_create_cq;
 use uroce_ibverbs::object::zeroed;
@@ -9,9 +10,11 @@ use uroce_verbs_abi::*;
 
 use super::states::{finish, resolved};
 use super::{RC, make_qp, own_qp, ready, values};
+use crate::channel::{channel_of, rdma_destroy_event_channel};
 use crate::connection::{rdma_accept, rdma_connect};
 use crate::destroy::rdma_destroy_id;
 use crate::queue_pair::rdma_create_qp;
+use crate::translate::translate;
 
 #[test]
 fn an_event_does_not_write_to_a_queue_pair_that_the_program_destroyed() {
@@ -64,4 +67,21 @@ fn a_program_readies_its_queue_pair_after_it_has_accepted() {
     }
     client.end();
     server.end();
+}
+
+#[test]
+fn a_request_is_refused_whose_listener_goes_while_another_thread_fetches_it() {
+    let (client, server) = resolved("127.47.93.205:0", "127.47.93.206:0");
+    make_qp(client.id);
+    // SAFETY: as the manual pages want it.
+    unsafe {
+        assert_eq!(rdma_connect(client.id, null_mut()), 0);
+        let events = &channel_of(server.channel).expect("a channel").events;
+        let fetched = events.next_event(Some(Duration::from_secs(10))).expect("poll");
+        assert_eq!(rdma_destroy_id(server.id), 0);
+        assert!(translate(fetched.expect("a request")).is_none());
+        rdma_destroy_event_channel(server.channel);
+    }
+    client.expect(RDMA_CM_EVENT_REJECTED);
+    client.end();
 }
