@@ -138,7 +138,8 @@ impl CmChannel {
     pub fn new() -> io::Result<Self> {
         // Each bound id has a descriptor, and a program that sleeps for events starts its thread behind this call.
         uroce_host::make_room_for_descriptors();
-        // A connection has few events, and the number of connections is limited.
+        // A connection has few events, and the number of connections is limited; the others are as many as the
+        // application posts.
         Ok(CmChannel(Arc::new(EventList::new(usize::MAX)?)))
     }
 
@@ -178,9 +179,10 @@ impl CmChannel {
         self.0.pop()
     }
 
-    /// Adds an event of the application's own, which is delivered in order with the others.
+    /// Adds an event of the application's own, which is delivered in order with the others, also if an equal one waits.
+    /// Events wait until they are fetched, however many there are.
     pub fn post(&self, event: CmEvent) {
-        self.0.push(event);
+        self.0.append(event);
     }
 
     /// Moves the events that `which` names to another channel, in order, with another cookie.
@@ -227,6 +229,15 @@ impl AsFd for CmChannel {
 #[cfg(test)]
 mod tests {
     use super::*;
+
+    #[test]
+    fn equal_events_of_the_application_are_as_many_as_it_posts() {
+        let channel = CmChannel::new().expect("eventfd");
+        let event = CmEvent { cookie: 1, id: CommId::NONE, kind: CmEventKind::AddrResolved };
+        (0..2).for_each(|_| channel.post(event.clone()));
+        let got = std::iter::from_fn(|| channel.try_event());
+        assert_eq!(got.collect::<Vec<_>>(), [event.clone(), event]);
+    }
 
     #[test]
     fn events_are_handed_over_in_order() {

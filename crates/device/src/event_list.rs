@@ -8,8 +8,9 @@ use std::time::{Duration, Instant};
 
 use crate::eventfd::{EventFd, wait_readable};
 
-/// Bounded, and no event is lost: an event equal to one that was not fetched yet is merged with it,
-/// so the length cannot exceed the number of different events.
+/// Bounded, and no event is lost: [`push`](Self::push) merges an event with an equal one that was not fetched yet, so the
+/// length cannot exceed the number of different events. Behind [`append`](Self::append) it is as long as its callers
+/// make it.
 #[derive(Debug)]
 pub(crate) struct EventList<T> {
     fd: EventFd,
@@ -30,9 +31,15 @@ impl<T: PartialEq> EventList<T> {
     /// Appends `event` unless an equal one waits already. False: the list is full, the event is lost.
     pub(crate) fn push(&self, event: T) -> bool {
         let mut pending = self.lock();
-        if pending.contains(&event) {
-            return true;
-        }
+        pending.contains(&event) || self.append_to(&mut pending, event)
+    }
+
+    /// Appends `event`, also if an equal one waits. False: the list is full, the event is lost.
+    pub(crate) fn append(&self, event: T) -> bool {
+        self.append_to(&mut self.lock(), event)
+    }
+
+    fn append_to(&self, pending: &mut VecDeque<T>, event: T) -> bool {
         if pending.len() >= self.limit {
             return false;
         }
@@ -88,7 +95,9 @@ impl<T: PartialEq> EventList<T> {
     /// for: it is readable as long as events wait. For `note` see [`pop_noted`](Self::pop_noted).
     pub(crate) fn pop_after_read(&self, note: impl FnOnce(&T)) -> Option<T> {
         let event = self.pop_noted(note)?;
-        if !self.lock().is_empty() {
+        // Locked until the signal is out: another thread that takes the last event clears the descriptor afterwards.
+        let pending = self.lock();
+        if !pending.is_empty() {
             self.fd.signal();
         }
         Some(event)
@@ -139,6 +148,14 @@ mod tests {
             assert!(list.push(event));
         }
         assert_eq!(std::iter::from_fn(|| list.pop()).collect::<Vec<_>>(), [1, 2, 3]);
+    }
+
+    #[test]
+    fn appended_events_are_not_merged() {
+        let list = EventList::new(3).expect("eventfd");
+        assert!([1, 1, 1].into_iter().all(|event| list.append(event)));
+        assert!(!list.append(1), "the limit is exact");
+        assert_eq!(std::iter::from_fn(|| list.pop()).collect::<Vec<_>>(), [1, 1, 1]);
     }
 
     #[test]

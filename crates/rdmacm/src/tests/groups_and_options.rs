@@ -11,6 +11,7 @@ use super::objects::bound;
 use super::states::errno;
 use super::{End, address};
 use crate::bind::rdma_bind_addr;
+use crate::channel::rdma_write_cm_event;
 use crate::create::rdma_create_id;
 use crate::destroy::rdma_destroy_id;
 use crate::listen::rdma_listen;
@@ -54,6 +55,23 @@ fn datagrams(text: &str) -> End {
         assert_eq!(rdma_create_qp(end.id, null_mut(), &raw mut init), 0);
     }
     end
+}
+
+#[test]
+fn a_program_gets_each_event_that_it_has_written_or_asked_for() {
+    let end = bound(RDMA_PS_UDP, "127.47.93.212:0");
+    end.set_nonblocking();
+    for _ in 0..2 {
+        // SAFETY: as the manual page wants it.
+        assert_eq!(unsafe { rdma_write_cm_event(end.id, RDMA_CM_EVENT_USER, 0, 7) }, 0);
+        assert_eq!(join(&end, "230.47.93.212:0"), Ok(()));
+    }
+    for _ in 0..2 {
+        end.expect(RDMA_CM_EVENT_USER);
+        end.expect(RDMA_CM_EVENT_MULTICAST_JOIN);
+    }
+    assert!(!end.is_readable());
+    end.end();
 }
 
 #[test]
