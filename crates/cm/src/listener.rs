@@ -8,7 +8,7 @@ use crate::error::CmError;
 #[derive(Debug)]
 struct Listener {
     id: ListenerId,
-    /// Requests that may wait for the application.
+    /// Requests that may wait for the application to fetch them.
     backlog: usize,
     waiting: usize,
 }

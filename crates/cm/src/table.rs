@@ -29,6 +29,8 @@ struct Entry {
     timewait: Option<Time>,
     /// It is counted as half open.
     half_open: bool,
+    /// The application has fetched it: a request then no longer counts against the backlog.
+    fetched: bool,
     /// It is counted as waiting at this listener.
     waits_at: Option<ListenerId>,
     /// Under what the peer finds it.
@@ -72,6 +74,13 @@ impl Table {
             Some(entry) => entry.released = true,
             None => drop(self.held.remove(&id)),
         }
+    }
+
+    /// The application has fetched the request.
+    pub(crate) fn note_fetched(&mut self, id: CommId) {
+        let Some(entry) = self.entries.get_mut(&id) else { return };
+        entry.fetched = true;
+        settle_waiting(entry, &mut self.listeners);
     }
 
     fn hold(&mut self, id: CommId) {
@@ -151,6 +160,7 @@ impl Table {
             answered: None,
             timewait: None,
             half_open: false,
+            fetched: false,
             waits_at: None,
             indexed: None,
             holds: None,
@@ -279,9 +289,9 @@ impl Table {
     }
 }
 
-/// Requests that the application has not decided on count against the backlog.
+/// Requests that the application has neither fetched nor decided on count against the backlog.
 fn settle_waiting(entry: &mut Entry, listeners: &mut Listeners) {
-    let waits = entry.exchange.state() == State::ReqReceived;
+    let waits = entry.exchange.state() == State::ReqReceived && !entry.fetched;
     match (waits, entry.waits_at) {
         (true, None) => entry.waits_at = listeners.begin_waiting(service_of(&entry.exchange)),
         (false, Some(listener)) => {

@@ -119,7 +119,7 @@ pub enum CmEventKind {
 
 impl CmEventKind {
     /// A peer waits for an answer of the application.
-    pub(crate) fn is_request(&self) -> bool {
+    pub fn is_request(&self) -> bool {
         matches!(self, CmEventKind::ConnectRequest(_) | CmEventKind::ResolveRequest { .. })
     }
 }

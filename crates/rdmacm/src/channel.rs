@@ -48,15 +48,17 @@ impl Channel {
 
     /// The next event if one waits, behind a sleep in read(2) of the descriptor.
     fn next_after_read(&self) -> Result<*mut rdma_cm_event, Errno> {
-        self.take(|| self.events.event_after_read().ok_or(Errno(libc::EAGAIN)))
+        let fetched = || self.events.event_after_read().inspect(note_fetched);
+        self.take(|| fetched().ok_or(Errno(libc::EAGAIN)))
     }
 
     /// The next event; sleeps as read(2) of the descriptor does.
     pub(crate) fn next(&self) -> Result<*mut rdma_cm_event, Errno> {
-        self.take(|| Ok(self.events.read_event()?))
+        self.take(|| Ok(self.events.read_event().inspect(note_fetched)?))
     }
 
-    /// The next event if one waits.
+    /// The next event if one waits, for a listener that looks before its program does: a request counts against the
+    /// backlog until it is answered.
     pub(crate) fn try_next(&self) -> Result<*mut rdma_cm_event, Errno> {
         self.take(|| self.events.try_event().ok_or(Errno(libc::EAGAIN)))
     }
@@ -86,6 +88,15 @@ impl Channel {
         let dead: VecDeque<*mut rdma_cm_event> = dead;
         // SAFETY: they were in the list only.
         dead.into_iter().for_each(|event| unsafe { event::acknowledge(event) });
+    }
+}
+
+/// A request that the program has fetched no longer counts against the backlog of its listener.
+fn note_fetched(event: &CmEvent) {
+    if event.kind.is_request()
+        && let Some(open_device) = registry::device_of(event.cookie)
+    {
+        open_device.device.cm().note_fetched(event.id);
     }
 }
 

@@ -16,7 +16,7 @@ use crate::contexts::{self, Used};
 use crate::id::{State, id_of};
 use crate::registry;
 
-/// Calls that wait for an answer, if the program does not care.
+/// Calls that wait for the program to fetch them, if it does not care how many.
 const BACKLOG: usize = 1024;
 
 /// rdma_listen(3). An id that is bound to no device listens on all of its family.

@@ -14,7 +14,8 @@ use crate::{CommId, RejReason, ServiceId, SidrStatus};
 
 impl Cm {
     /// Takes calls to `service_id` from now on, and those of the last two seconds if it had a listener
-    /// shortly before or was expected to get one; at most `backlog` wait for the application.
+    /// shortly before or was expected to get one; at most `backlog` wait for the application, see
+    /// [`note_fetched`](Self::note_fetched).
     ///
     /// # Errors
     /// [`CmError::PortTaken`].
@@ -28,6 +29,13 @@ impl Cm {
         let early = self.reopening.open(service_id);
         self.handle_early(now, early);
         Ok(())
+    }
+
+    /// The application has fetched a request or a question: from now on it does not count against the backlog of its
+    /// listener, as with Linux. It does count against [`max_half_open`](crate::CmLimits::max_half_open) and
+    /// [`max_half_open_per_source`](crate::CmLimits::max_half_open_per_source) until it is answered, which bounds a flood.
+    pub fn note_fetched(&mut self, id: CommId) {
+        self.table.note_fetched(id);
     }
 
     /// The application has bound the port of `service_id` and is about to listen: requests of the

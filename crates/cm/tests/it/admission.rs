@@ -110,6 +110,25 @@ fn the_backlog_is_exact() {
 }
 
 #[test]
+fn a_request_that_was_fetched_leaves_the_backlog_and_stays_half_open() {
+    let limits = CmLimits { max_half_open_per_source: 2, ..CmLimits::default() };
+    let mut world = World::with_limits(limits);
+    world.b.cm.listen(world.now, SERVICE, 1).expect("free");
+    let mut ring = |n: u32| {
+        world.b.receive(world.now, source(1), &req_of(source(1), n));
+        let Some(Event::Request { id, .. }) = world.b.events.pop_front() else { return false };
+        world.b.cm.note_fetched(id);
+        true
+    };
+    assert_eq!(
+        [100, 101, 102].map(&mut ring),
+        [true, true, false],
+        "a source has its share and no more"
+    );
+    assert_eq!((world.b.drop_reason(), world.b.cm.half_open()), (DropReason::CmBacklog, 2));
+}
+
+#[test]
 fn a21_a_flood_of_forged_requests_stays_within_the_limits() {
     let limits = CmLimits::default();
     let mut world = World::with_limits(limits);

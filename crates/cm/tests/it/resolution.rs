@@ -119,6 +119,19 @@ fn the_backlog_holds_for_questions_too() {
 }
 
 #[test]
+fn a_question_that_was_fetched_leaves_the_backlog() {
+    let mut world = World::new();
+    world.b.cm.listen(world.now, UDP_SERVICE, 1).expect("free");
+    for _ in 0..3 {
+        world.a.cm.resolve(world.now, &question()).expect("a question");
+        world.exchange();
+        let Event::Query { id, .. } = world.b.event() else { panic!("a question") };
+        world.b.cm.note_fetched(id);
+    }
+    assert_eq!(world.b.cm.half_open(), 3);
+}
+
+#[test]
 fn a23_an_answer_of_somebody_else_changes_nothing() {
     let mut world = World::new();
     let (_, b) = asked(&mut world);

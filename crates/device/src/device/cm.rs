@@ -56,7 +56,7 @@ impl<'a> ConnectionManager<'a> {
     }
 
     /// Takes calls to `service_id`; they come to `channel` with `cookie`. At most `backlog` of them
-    /// wait for an answer.
+    /// wait for an answer, those left out that [`note_fetched`](Self::note_fetched) has named.
     ///
     /// # Errors
     /// [`CmError::PortTaken`], by any process on the address; [`CmError::Unfindable`].
@@ -69,6 +69,12 @@ impl<'a> ConnectionManager<'a> {
     ) -> Result<(), CmError> {
         let mut engine = self.engines.first().lock();
         engine.with_gsi(|gsi, cx| gsi.listen(service_id, backlog, (channel, cookie), cx))
+    }
+
+    /// The application has a request, which no longer counts against the backlog of its listener: with Linux only those
+    /// count that nobody has fetched. Of those without an answer a device takes 256 of one source, and 1,024 in all.
+    pub fn note_fetched(&self, id: CommId) {
+        self.of(id).lock().gsi.note_fetched(id);
     }
 
     /// Accepts no more requests. Those that came before can still be answered; those of the next

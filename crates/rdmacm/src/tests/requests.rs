@@ -1,5 +1,6 @@
 //! Requests, and what becomes of the ids that are made for them.
 
+use std::net::SocketAddr;
 use std::ptr::null_mut;
 use std::time::Duration;
 
@@ -9,10 +10,13 @@ use uroce_ibverbs::qp_create::ibv_destroy_qp;
 use uroce_verbs_abi::*;
 
 use super::states::{finish, resolved};
-use super::{RC, make_qp, own_qp, ready, values};
+use super::{End, RC, address, make_qp, own_qp, ready, values};
+use crate::bind::rdma_bind_addr;
 use crate::channel::{channel_of, rdma_destroy_event_channel};
 use crate::connection::{rdma_accept, rdma_connect};
 use crate::destroy::rdma_destroy_id;
+use crate::id::rdma_get_src_port;
+use crate::listen::rdma_listen;
 use crate::queue_pair::rdma_create_qp;
 use crate::translate::translate;
 
@@ -84,4 +88,31 @@ fn a_request_is_refused_whose_listener_goes_while_another_thread_fetches_it() {
     }
     client.expect(RDMA_CM_EVENT_REJECTED);
     client.end();
+}
+
+#[test]
+fn a_request_that_the_program_has_fetched_leaves_the_backlog() {
+    let (server, mut at) = (End::new(), address("127.47.93.201:0"));
+    // SAFETY: as the manual pages want it.
+    let port = unsafe {
+        assert_eq!(rdma_bind_addr(server.id, (&raw mut at).cast()), 0);
+        assert_eq!(rdma_listen(server.id, 1), 0);
+        u16::from_be(rdma_get_src_port(server.id))
+    };
+    let clients = [(); 3].map(|()| {
+        let client = End::new();
+        client.resolve("127.47.93.202:0", SocketAddr::new([127, 47, 93, 201].into(), port));
+        make_qp(client.id);
+        client
+    });
+    // SAFETY: as the manual pages want it.
+    let call = |client: &End| unsafe { assert_eq!(rdma_connect(client.id, null_mut()), 0) };
+    let fetched = clients.each_ref().map(|client| {
+        call(client);
+        server.expect(RDMA_CM_EVENT_CONNECT_REQUEST)
+    });
+    fetched.into_iter().for_each(finish);
+    clients.iter().for_each(|client| _ = client.expect(RDMA_CM_EVENT_REJECTED));
+    clients.into_iter().for_each(End::end);
+    server.end();
 }

@@ -66,8 +66,9 @@ impl CmId {
     }
 
     /// Listens on `port` of the device's address (`rdma_listen`); 0 picks a free port. Each request comes as an event
-    /// `ConnectRequest`. At most `backlog` requests wait to be accepted; those beyond are rejected with
-    /// [`RejReason::NO_RESOURCES`]. Returns the address and the port.
+    /// `ConnectRequest`. At most `backlog` requests wait to be fetched; those beyond are rejected with
+    /// [`RejReason::NO_RESOURCES`]. Of requests that were fetched, and not yet accepted or rejected, there can be 256 from
+    /// one address, and 1,024 in all. Returns the address and the port.
     ///
     /// # Errors
     /// [`CmIdError`]: the port is taken, or the id is in use.

@@ -61,7 +61,14 @@ impl EventChannel {
     pub fn try_event(&self) -> Option<CmEvent> {
         loop {
             match self.take()? {
-                Taken::Event(event) => return Some(event),
+                Taken::Event(event) => {
+                    if event.kind.is_request()
+                        && let Some(request) = event.id.connection()
+                    {
+                        self.context().device().cm().note_fetched(request);
+                    }
+                    return Some(event);
+                }
                 // Outside of the registry's lock, which a dropped id needs.
                 Taken::Orphan(connection) => self.context().device().cm().release(connection),
                 Taken::Nothing => {}
@@ -89,11 +96,7 @@ impl EventChannel {
         event: uroce_device::CmEvent,
         owner: Option<&Arc<Inner>>,
     ) -> Taken {
-        let is_request = matches!(
-            event.kind,
-            CmEventKind::ConnectRequest(_) | CmEventKind::ResolveRequest { .. }
-        );
-        if is_request {
+        if event.kind.is_request() {
             let Some(listener) = owner else { return Taken::Orphan(event.id) };
             let cookie = registry.next_cookie();
             let id = Inner::called(self, listener.space, cookie, event.id);

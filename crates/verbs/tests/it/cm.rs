@@ -14,6 +14,7 @@ on_both!(
     a_service_of_datagrams_is_found_and_used,
     a_dropped_id_ends_its_connection,
     many_calls_to_one_listener,
+    a_request_that_was_fetched_leaves_the_backlog,
     x6_an_initiator_calls_a_target,
 );
 
@@ -219,6 +220,28 @@ fn many_calls_to_one_listener(net: &Net) {
     }
     let stands = |(_, qp): &(CmId, QueuePair)| qp.state() == QpState::Rts;
     assert!(callers.iter().all(stands) && called.iter().all(stands));
+}
+
+/// Some calls of `a`, each with a queue pair of its own.
+fn calls<const N: usize>(a: &End, to: SocketAddr) -> [(CmId, QueuePair); N] {
+    [(); N].map(|()| {
+        let (id, side) = (a.ready(PortSpace::Tcp, to), &a.side);
+        let qp = side.pd.qp_builder(QpType::Rc, &side.cq, &side.cq).build().expect("a QP");
+        id.connect(&qp, &ConnParam::default()).expect("a call");
+        (id, qp)
+    })
+}
+
+fn a_request_that_was_fetched_leaves_the_backlog(net: &Net) {
+    let (a, b) = (End::new(net), End::new(net));
+    let listener = b.channel.create_id(PortSpace::Tcp);
+    let address = listener.listen(0, 1).expect("a port");
+    let _requests = [(); 3].map(|()| {
+        let call = calls::<1>(&a, address);
+        let request = event(&b.channel);
+        assert!(request.kind.is_request(), "{:?}", request.kind);
+        (call, request)
+    });
 }
 
 #[test]

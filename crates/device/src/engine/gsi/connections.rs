@@ -96,6 +96,11 @@ impl Gsi {
         self.cm.accept(time(cx.now), id, acceptance)
     }
 
+    /// A request that the application has fetched leaves the backlog.
+    pub(crate) fn note_fetched(&mut self, id: CommId) {
+        self.cm.note_fetched(id);
+    }
+
     /// Attributes of a queue pair that accepts a REQ with this acceptance.
     pub(crate) fn link_with(&self, id: CommId, acceptance: &Acceptance) -> Result<Link, CmError> {
         self.cm.link_with(id, acceptance)
