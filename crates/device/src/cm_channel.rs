@@ -198,8 +198,9 @@ impl CmChannel {
         moved.into_iter().for_each(|event| to.post(event));
     }
 
-    /// Forgets events that wait, and that `which` names: of the application's own, which nothing else takes back.
-    pub fn discard(&self, which: impl Fn(&CmEvent) -> bool) {
+    /// Forgets events that wait, and that `which` names: of the application's own, which nothing else takes back, or requests
+    /// that are released then.
+    pub fn discard(&self, mut which: impl FnMut(&CmEvent) -> bool) {
         self.0.retain(|event| !which(event));
     }
 

@@ -5,7 +5,6 @@ use std::sync::Arc;
 use std::sync::atomic::Ordering;
 
 use libc::c_int;
-use uroce_device::{CmChannel, CmEventKind};
 use uroce_ibverbs::errno::BUSY;
 use uroce_ibverbs::object_of;
 use uroce_ibverbs::return_value::minus_one;
@@ -82,8 +81,7 @@ unsafe fn release(id: *mut rdma_cm_id, inner: &Id) {
 unsafe fn refuse_unfetched(listener: *mut rdma_cm_id, used: &Used) {
     // SAFETY: an id that was found, and that the manual pages forbid to destroy during a call.
     let channel = unsafe { channel_of((*listener).channel) };
-    // Without a free descriptor the callers find out by themselves.
-    let (Ok(channel), Ok(refused)) = (channel, CmChannel::new()) else { return };
+    let Ok(channel) = channel else { return };
     let is_ours = |served: &Served| {
         served.id == listener
             && served
@@ -91,16 +89,16 @@ unsafe fn refuse_unfetched(listener: *mut rdma_cm_id, used: &Used) {
                 .as_ref()
                 .is_some_and(|device| Arc::ptr_eq(device, &used.open_device))
     };
-    channel.events.hand_over(&refused, 0, |event| {
-        let is_call = matches!(
-            event.kind,
-            CmEventKind::ConnectRequest(_) | CmEventKind::ResolveRequest { .. }
-        );
-        is_call && registry::by_cookie(event.cookie).is_some_and(|served| is_ours(&served))
+    let mut refused = Vec::new();
+    channel.events.discard(|event| {
+        let goes = event.kind.is_request()
+            && registry::by_cookie(event.cookie).is_some_and(|served| is_ours(&served));
+        if goes {
+            refused.push(event.id);
+        }
+        goes
     });
-    while let Some(call) = refused.try_event() {
-        used.open_device.device.cm().release(call.id);
-    }
+    refused.into_iter().for_each(|request| used.open_device.device.cm().release(request));
 }
 
 /// # Safety

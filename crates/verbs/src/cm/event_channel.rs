@@ -141,6 +141,20 @@ impl Inner {
         Arc::new(Inner { channel, space, cookie, state })
     }
 
+    /// Refuses the requests to a listener that nobody has fetched, and nobody will.
+    fn refuse_unfetched(&self) {
+        let mut refused = Vec::new();
+        self.channel.raw().discard(|event| {
+            let goes = event.kind.is_request() && event.cookie == self.cookie;
+            if goes {
+                refused.push(event.id);
+            }
+            goes
+        });
+        let device = self.channel.context().device();
+        refused.into_iter().for_each(|request| device.cm().release(request));
+    }
+
     pub(super) fn listens(&self) -> bool {
         self.state().listens.is_some()
     }
@@ -161,6 +175,7 @@ impl Drop for Inner {
         if let Some(service) = listens {
             // It listens as long as this object.
             let _ = device.cm().unlisten(service);
+            self.refuse_unfetched();
         }
     }
 }

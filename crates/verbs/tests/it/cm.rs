@@ -15,6 +15,7 @@ on_both!(
     a_dropped_id_ends_its_connection,
     many_calls_to_one_listener,
     a_request_that_was_fetched_leaves_the_backlog,
+    a_dropped_listener_refuses_the_requests_that_nobody_has_fetched,
     x6_an_initiator_calls_a_target,
 );
 
@@ -242,6 +243,23 @@ fn a_request_that_was_fetched_leaves_the_backlog(net: &Net) {
         assert!(request.kind.is_request(), "{:?}", request.kind);
         (call, request)
     });
+}
+
+fn a_dropped_listener_refuses_the_requests_that_nobody_has_fetched(net: &Net) {
+    let (a, b) = (End::new(net), End::new(net));
+    let listener = b.channel.create_id(PortSpace::Tcp);
+    let address = listener.listen(0, 1).expect("a port");
+    let [(first, _), (second, _)] = &calls(&a, address);
+    let refused = || {
+        let CmEvent { id, kind, .. } = event(&a.channel);
+        let CmEventKind::Rejected { reason, .. } = kind else { panic!("refused, not {kind:?}") };
+        (id, reason)
+    };
+    let (id, reason) = refused();
+    assert!(id.is(second) && reason == RejReason::NO_RESOURCES, "the first one waits: {reason}");
+    drop(listener);
+    let (id, reason) = refused();
+    assert!(id.is(first) && reason == RejReason::CONSUMER, "{reason}");
 }
 
 #[test]
