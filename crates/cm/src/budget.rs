@@ -2,6 +2,7 @@
 
 use std::hash::{DefaultHasher, Hash, Hasher};
 use std::net::IpAddr;
+use std::time::Duration;
 
 use crate::limits::SOURCE_BUCKETS;
 use crate::time::Time;
@@ -23,9 +24,10 @@ impl Bucket {
 
     fn fill(&mut self, now: Time, rate: u32) {
         let us = u64::try_from(now.saturating_sub(self.filled_at).as_micros()).unwrap_or(u64::MAX);
+        // What is less than a microsecond counts the next time.
+        self.filled_at = self.filled_at.saturating_add(Duration::from_micros(us));
         let most = u64::from(rate) * TOKEN;
         self.level = us.saturating_mul(u64::from(rate)).saturating_add(self.level).min(most);
-        self.filled_at = self.filled_at.max(now);
     }
 
     fn has_token(&self) -> bool {
@@ -81,7 +83,6 @@ impl Budget {
 #[cfg(test)]
 mod tests {
     use std::net::Ipv4Addr;
-    use std::time::Duration;
 
     use super::*;
 
@@ -106,6 +107,18 @@ mod tests {
         assert_eq!(taken, 100);
         let fresh = (0..).find(|n| budget.take(now, source(*n), true));
         assert!(fresh.is_some());
+    }
+
+    #[test]
+    fn time_counts_that_passes_in_steps_of_less_than_a_microsecond() {
+        let mut budget = Budget::new(100_000, 100_000, 7);
+        let mut now = Duration::from_secs(5);
+        while budget.take(now, source(1), false) {}
+        let taken = (0..2_000).filter(|_| {
+            now += Duration::from_nanos(500);
+            budget.take(now, source(1), false)
+        });
+        assert_eq!(taken.count(), 100, "in a millisecond");
     }
 
     #[test]
