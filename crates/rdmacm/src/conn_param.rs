@@ -18,6 +18,8 @@ pub(crate) struct Param {
     pub(crate) flow_control: bool,
     pub(crate) retry_count: u8,
     pub(crate) rnr_retry_count: u8,
+    /// The queue pair receives into an SRQ; the device itself knows it of its own.
+    pub(crate) srq: bool,
     pub(crate) private_data: Vec<u8>,
 }
 
@@ -37,6 +39,7 @@ pub(crate) unsafe fn param_of(id: *mut rdma_cm_id, param: *const rdma_conn_param
             flow_control: false,
             retry_count: 7,
             rnr_retry_count: 7,
+            srq: false,
             private_data: Vec::new(),
         };
     };
@@ -47,6 +50,7 @@ pub(crate) unsafe fn param_of(id: *mut rdma_cm_id, param: *const rdma_conn_param
         flow_control: given.flow_control != 0,
         retry_count: given.retry_count.min(7),
         rnr_retry_count: given.rnr_retry_count.min(7),
+        srq: given.srq != 0,
         // SAFETY: null, or as many bytes as the program says.
         private_data: unsafe { bytes(given.private_data, given.private_data_len) },
     }
@@ -77,6 +81,7 @@ pub(crate) fn acceptance(state: &State, param: Option<Param>) -> Acceptance {
         initiator_depth: param.initiator_depth,
         flow_control: param.flow_control,
         rnr_retry_count: param.rnr_retry_count,
+        srq: param.srq,
         private_data: param.private_data,
         ..acceptance
     }

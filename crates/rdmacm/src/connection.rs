@@ -81,6 +81,7 @@ fn call_of(state: &IdState, param: Param, (peer, service, port): (IpAddr, Servic
         flow_control: param.flow_control,
         retry_count: param.retry_count,
         rnr_retry_count: param.rnr_retry_count,
+        srq: param.srq,
         private_data: param.private_data,
         packet_lifetime: state.options.packet_lifetime.or(wanted).unwrap_or(call.packet_lifetime),
         ack_timeout: state.options.ack_timeout,

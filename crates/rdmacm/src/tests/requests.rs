@@ -116,3 +116,19 @@ fn a_request_that_the_program_has_fetched_leaves_the_backlog() {
     clients.into_iter().for_each(End::end);
     server.end();
 }
+
+#[test]
+fn a_call_for_a_queue_pair_of_the_program_says_whether_it_receives_into_a_shared_queue() {
+    let (client, server) = resolved("127.47.93.209:0", "127.47.93.210:0");
+    // SAFETY: as the manual pages want it.
+    unsafe {
+        let mut param: rdma_conn_param = zeroed();
+        (param.qp_num, param.srq) = (0x99, 1);
+        assert_eq!(rdma_connect(client.id, &raw mut param), 0);
+        let request = server.next();
+        assert_eq!((request.conn.qp_num, request.conn.srq), (0x99, 1));
+        finish(request.id);
+    }
+    client.end();
+    server.end();
+}
