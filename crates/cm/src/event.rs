@@ -7,7 +7,7 @@ use uroce_wire::Qpn;
 use crate::ece::Ece;
 use crate::ip_cm::IpCm;
 use crate::link::Link;
-use crate::message::{Req, TransportService};
+use crate::message::{Rep, Req, TransportService};
 use crate::service_id::ServiceId;
 use crate::{Ari, CommId, RejReason, SidrStatus};
 
@@ -29,8 +29,8 @@ pub enum Event {
         id: CommId,
         /// Values for the queue pair.
         link: Link,
-        /// What the called side uses of a vendor's options.
-        ece: Ece,
+        /// What the called side says.
+        reply: ConnectionReply,
         /// The called side's, 196 bytes.
         private_data: Box<[u8]>,
     },
@@ -120,6 +120,39 @@ impl Event {
             | Event::TimewaitExit { id }
             | Event::Query { id, .. }
             | Event::Resolved { id, .. } => *id,
+        }
+    }
+}
+
+/// What a reply (REP) says, as its receiver, the active side, sees it. The passive side is the one that sent it.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub struct ConnectionReply {
+    /// Number of the passive side's queue pair.
+    pub remote_qpn: Qpn,
+    /// READ and atomic requests that the passive side wants to have in flight, for this side to serve.
+    pub responder_resources: u8,
+    /// READ and atomic requests of this side that the passive side can serve at a time.
+    pub initiator_depth: u8,
+    /// Retries of this side after "receiver not ready", 0 to 6; 7 for ever.
+    pub rnr_retry_count: u8,
+    /// The passive side wants end-to-end flow control.
+    pub flow_control: bool,
+    /// The passive side receives into a shared receive queue.
+    pub srq: bool,
+    /// What the passive side uses of a vendor's options.
+    pub ece: Ece,
+}
+
+impl ConnectionReply {
+    pub(crate) fn new(rep: &Rep) -> ConnectionReply {
+        ConnectionReply {
+            remote_qpn: rep.qpn(),
+            responder_resources: rep.initiator_depth,
+            initiator_depth: rep.responder_resources,
+            rnr_retry_count: rep.rnr_retry_count,
+            flow_control: rep.flow_control,
+            srq: rep.srq,
+            ece: Ece { vendor_id: rep.vendor_id, options: rep.vendor_options },
         }
     }
 }

@@ -66,7 +66,7 @@ pub use comm_id::CommId;
 pub use connection::State;
 pub use ece::Ece;
 pub use error::CmError;
-pub use event::{ConnectionRequest, Event};
+pub use event::{ConnectionReply, ConnectionRequest, Event};
 pub use identity::Identity;
 pub use ip_cm::{BadIpCm, IpCm};
 pub use limits::CmLimits;

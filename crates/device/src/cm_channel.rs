@@ -6,7 +6,9 @@ use std::os::fd::{AsFd, BorrowedFd};
 use std::sync::Arc;
 use std::time::Duration;
 
-use uroce_cm::{Ari, CommId, ConnectionRequest, Ece, IpCm, Link, RejReason, ServiceId, SidrStatus};
+use uroce_cm::{
+    Ari, CommId, ConnectionReply, ConnectionRequest, IpCm, Link, RejReason, ServiceId, SidrStatus,
+};
 use uroce_wire::Qpn;
 
 use crate::error::ModifyError;
@@ -56,6 +58,8 @@ pub enum CmEventKind {
     ConnectRequest(Box<ConnectionRequest>),
     /// The connection is established, and its queue pair is in RTS.
     Established {
+        /// What the peer says in its REP; `None` at the passive side.
+        reply: Option<ConnectionReply>,
         /// Private data of the peer: 196 bytes of its REP at the active side, 224 of its RTU at the passive side; empty
         /// if a packet of the peer said first that the connection is established.
         private_data: Box<[u8]>,
@@ -66,8 +70,8 @@ pub enum CmEventKind {
     Accepted {
         /// Values for the queue pair.
         link: Box<Link>,
-        /// What the peer uses of a vendor's options.
-        ece: Ece,
+        /// What the peer says.
+        reply: ConnectionReply,
         /// Private data of the peer, 196 bytes.
         private_data: Box<[u8]>,
     },

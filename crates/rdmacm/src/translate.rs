@@ -6,7 +6,7 @@ use std::sync::Arc;
 use std::sync::atomic::Ordering;
 
 use libc::c_int;
-use uroce_device::cm::{CommId, ConnectionRequest, Ece, IpCm, SidrStatus};
+use uroce_device::cm::{CommId, ConnectionReply, ConnectionRequest, Ece, IpCm, SidrStatus};
 use uroce_device::transport::AddressVector;
 use uroce_device::wire::Qpn;
 use uroce_device::{CmEvent, CmEventKind};
@@ -87,6 +87,21 @@ fn requested(request: ConnectionRequest) -> Told {
     told
 }
 
+/// What the peer has answered a call, if it was one of ours.
+fn replied(event: c_int, reply: Option<ConnectionReply>, private_data: Box<[u8]>) -> Told {
+    let mut told = told(event, 0, private_data);
+    let Some(reply) = reply else { return told };
+    // SAFETY: connections use this member.
+    let conn: &mut rdma_conn_param = unsafe { &mut told.param.conn };
+    conn.responder_resources = reply.responder_resources;
+    conn.initiator_depth = reply.initiator_depth;
+    conn.flow_control = u8::from(reply.flow_control);
+    conn.rnr_retry_count = reply.rnr_retry_count;
+    conn.srq = u8::from(reply.srq);
+    conn.qp_num = reply.remote_qpn.get();
+    told
+}
+
 fn about(id: *mut rdma_cm_id, kind: CmEventKind) -> Option<Told> {
     let nothing = Box::default;
     Some(match kind {
@@ -103,15 +118,15 @@ fn about(id: *mut rdma_cm_id, kind: CmEventKind) -> Option<Told> {
             told.param.arg = arg;
             told
         }
-        CmEventKind::Established { private_data } => {
+        CmEventKind::Established { reply, private_data } => {
             note_ready(id);
-            told(RDMA_CM_EVENT_ESTABLISHED, 0, private_data)
+            replied(RDMA_CM_EVENT_ESTABLISHED, reply, private_data)
         }
-        CmEventKind::Accepted { link, ece, private_data } => {
+        CmEventKind::Accepted { link, reply, private_data } => {
             // SAFETY: the id is alive.
             let mut state = unsafe { id_of(id) }.ok()?.state();
-            (state.link, state.remote_ece) = (Some(link), ece);
-            told(RDMA_CM_EVENT_CONNECT_RESPONSE, 0, private_data)
+            (state.link, state.remote_ece) = (Some(link), reply.ece);
+            replied(RDMA_CM_EVENT_CONNECT_RESPONSE, Some(reply), private_data)
         }
         CmEventKind::MulticastJoined { group } => return joined(id, group),
         CmEventKind::Rejected { reason, private_data, .. } => {

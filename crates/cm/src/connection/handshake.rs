@@ -4,9 +4,8 @@ use uroce_wire::DropReason;
 
 use super::{Connection, State};
 use crate::call::Acceptance;
-use crate::ece::Ece;
 use crate::error::CmError;
-use crate::event::Event;
+use crate::event::{ConnectionReply, Event};
 use crate::limits::{LONGEST_ANSWER, MRA_SERVICE_TIMEOUT};
 use crate::link::Link;
 use crate::message::{Mra, RejectedMessage, Rep, Rtu};
@@ -100,8 +99,8 @@ impl Connection {
         self.ack_timeout = link.ack_timeout;
         let link = Link { ack_timeout: self.own_ack_timeout.unwrap_or(link.ack_timeout), ..link };
         let private_data = rep.private_data.bytes()[..].into();
-        let ece = Ece { vendor_id: rep.vendor_id, options: rep.vendor_options };
-        self.tell(Event::Reply { id: self.id, link, ece, private_data }, out);
+        let reply = ConnectionReply::new(rep);
+        self.tell(Event::Reply { id: self.id, link, reply, private_data }, out);
     }
 
     pub(crate) fn handle_rtu(&mut self, rtu: &Rtu, out: &mut Outbox) -> Result<(), DropReason> {

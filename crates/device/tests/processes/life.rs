@@ -315,7 +315,7 @@ impl Life {
         let id = self.node.device.cm().connect(&call, &self.channel, 0).expect("a call");
         self.call = Some(id);
         match self.event() {
-            (_, CmEventKind::Established { private_data }) => {
+            (_, CmEventKind::Established { private_data, .. }) => {
                 let text = String::from_utf8_lossy(&private_data);
                 say(text.trim_end_matches('\0'));
             }

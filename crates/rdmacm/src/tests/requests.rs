@@ -9,7 +9,7 @@ use uroce_ibverbs::object::zeroed;
 use uroce_ibverbs::qp_create::ibv_destroy_qp;
 use uroce_verbs_abi::*;
 
-use super::states::{finish, resolved};
+use super::states::{Event, finish, resolved};
 use super::{End, RC, address, make_qp, own_qp, ready, values};
 use crate::bind::rdma_bind_addr;
 use crate::channel::{channel_of, rdma_destroy_event_channel};
@@ -128,6 +128,59 @@ fn a_call_for_a_queue_pair_of_the_program_says_whether_it_receives_into_a_shared
         let request = server.next();
         assert_eq!((request.conn.qp_num, request.conn.srq), (0x99, 1));
         finish(request.id);
+    }
+    client.end();
+    server.end();
+}
+
+/// What an event says of the other end: reads it wants, reads it serves, flow control, RNR retries, SRQ, queue pair.
+fn said(event: &Event) -> (u8, u8, u8, u8, u8, u32) {
+    let conn = &event.conn;
+    let depths = (conn.responder_resources, conn.initiator_depth);
+    (depths.0, depths.1, conn.flow_control, conn.rnr_retry_count, conn.srq, conn.qp_num)
+}
+
+#[test]
+fn a_caller_is_told_what_the_reply_says() {
+    let (client, server) = resolved("127.47.93.211:0", "127.47.93.213:0");
+    // SAFETY: as the manual pages want it.
+    unsafe {
+        let mut param: rdma_conn_param = zeroed();
+        (param.qp_num, param.responder_resources, param.initiator_depth) = (0x66, 3, 5);
+        assert_eq!(rdma_connect(client.id, &raw mut param), 0);
+        let called = server.expect(RDMA_CM_EVENT_CONNECT_REQUEST);
+        (param.responder_resources, param.initiator_depth) = (4, 2);
+        (param.flow_control, param.rnr_retry_count) = (1, 6);
+        (param.srq, param.qp_num) = (1, 0x77);
+        assert_eq!(rdma_accept(called, &raw mut param), 0);
+        let reply = client.next();
+        assert_eq!(reply.kind, RDMA_CM_EVENT_CONNECT_RESPONSE);
+        assert_eq!(said(&reply), (2, 4, 1, 6, 1, 0x77));
+        finish(called);
+    }
+    client.end();
+    server.end();
+}
+
+#[test]
+fn a_caller_with_a_queue_pair_is_told_what_the_reply_says() {
+    let (client, server) = resolved("127.47.93.214:0", "127.47.93.215:0");
+    make_qp(client.id);
+    // SAFETY: as the manual pages want it.
+    unsafe {
+        assert_eq!(rdma_connect(client.id, null_mut()), 0);
+        let called = server.expect(RDMA_CM_EVENT_CONNECT_REQUEST);
+        make_qp(called);
+        let mut param: rdma_conn_param = zeroed();
+        (param.responder_resources, param.initiator_depth, param.rnr_retry_count) = (4, 2, 6);
+        assert_eq!(rdma_accept(called, &raw mut param), 0);
+        let reply = client.next();
+        assert_eq!(reply.kind, RDMA_CM_EVENT_ESTABLISHED);
+        assert_eq!(said(&reply), (2, 4, 0, 6, 0, (*(*called).qp).qp_num));
+        let established = server.next();
+        assert_eq!(established.kind, RDMA_CM_EVENT_ESTABLISHED);
+        assert_eq!(said(&established), (0, 0, 0, 0, 0, 0), "an RTU says nothing");
+        finish(called);
     }
     client.end();
     server.end();

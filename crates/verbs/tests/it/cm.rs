@@ -65,7 +65,7 @@ impl End {
 
     fn established(&self) -> Box<[u8]> {
         match event(&self.channel).kind {
-            CmEventKind::Established { private_data } => private_data,
+            CmEventKind::Established { private_data, .. } => private_data,
             other => panic!("established expected, not {other:?}"),
         }
     }

@@ -1,7 +1,7 @@
 //! Events of the connection manager: changes of queue pairs, and delivery to the event channels of
 //! applications.
 
-use uroce_cm::{CommId, Ece, Event, Link, RejReason, ServiceId};
+use uroce_cm::{CommId, ConnectionReply, Event, Link, RejReason, ServiceId};
 use uroce_wire::{Qpn, Slot};
 
 use super::{Gsi, GsiContext, time};
@@ -29,12 +29,12 @@ impl Gsi {
                 let service_id = request.service_id;
                 self.tell_listener(service_id, id, CmEventKind::ConnectRequest(request), cx);
             }
-            Event::Reply { id, link, ece, private_data } => {
-                self.handle_reply(id, &link, (ece, private_data), cx);
+            Event::Reply { id, link, reply, private_data } => {
+                self.handle_reply(id, &link, (reply, private_data), cx);
             }
             Event::Established { id, private_data } => {
                 self.stop_waiting_for_rtu(id, cx);
-                self.tell(id, CmEventKind::Established { private_data });
+                self.tell(id, CmEventKind::Established { reply: None, private_data });
             }
             Event::Rejected { id, reason, ari, private_data } => {
                 tracing::debug!(?id, why = ari.with(reason), "a peer rejected a connection");
@@ -77,18 +77,19 @@ impl Gsi {
         &mut self,
         id: CommId,
         link: &Link,
-        (ece, private_data): (Ece, Box<[u8]>),
+        (reply, private_data): (ConnectionReply, Box<[u8]>),
         cx: &mut GsiContext<'_>,
     ) {
         let Some(qpn) = self.qpn_of(id) else {
             let link = Box::new(*link);
-            return self.tell(id, CmEventKind::Accepted { link, ece, private_data });
+            return self.tell(id, CmEventKind::Accepted { link, reply, private_data });
         };
         match cx.set_up(qpn, link) {
             // The next event says how it ended, if the peer has ended it meanwhile.
             Ok(()) => {
                 if self.cm.establish(id, &[]).is_ok() {
-                    self.tell(id, CmEventKind::Established { private_data });
+                    let reply = Some(reply);
+                    self.tell(id, CmEventKind::Established { reply, private_data });
                 }
             }
             Err(error) => {

@@ -35,7 +35,7 @@ impl CmTurn<'_> {
                 }
                 // Of a call that was too late to be looked at, and was rejected.
                 _ if managed.ends[index].id != Some(id) => {}
-                CmEventKind::Established { private_data } => {
+                CmEventKind::Established { private_data, .. } => {
                     self.take_established(managed, index, &private_data, turn)?;
                 }
                 CmEventKind::Rejected { reason, private_data, .. } => {
