@@ -61,6 +61,8 @@ pub enum Event {
     Disconnected {
         /// The connection.
         id: CommId,
+        /// Our DREQ was sent as often as it may be, and the peer has answered none.
+        unanswered: bool,
         /// The peer's, 220 or 224 bytes; empty if it did not answer.
         private_data: Box<[u8]>,
     },

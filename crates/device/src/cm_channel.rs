@@ -92,6 +92,8 @@ pub enum CmEventKind {
     Unreachable,
     /// The connection ended, by this side or by the peer; its queue pair is in the error state.
     Disconnected {
+        /// This side has ended it, and the peer has answered no DREQ.
+        unanswered: bool,
         /// Private data of the peer, 220 bytes of its DREQ or 224 of its DREP; empty if it sent neither.
         private_data: Box<[u8]>,
     },

@@ -122,7 +122,7 @@ fn a_connection_carries_data_both_ways_and_ends() {
     assert_eq!(a.state(qa), QpState::Err);
     settle(&[&a.node, &b.node]);
     assert!(matches!(a.event().kind, CmEventKind::Disconnected { .. }));
-    let CmEventKind::Disconnected { private_data } = b.event().kind else { panic!("the end") };
+    let CmEventKind::Disconnected { private_data, .. } = b.event().kind else { panic!("the end") };
     assert_eq!((&private_data[..3], b.state(qb)), (&b"bye"[..], QpState::Err));
 }
 

@@ -140,8 +140,9 @@ fn about(id: *mut rdma_cm_id, kind: CmEventKind) -> Option<Told> {
             told(RDMA_CM_EVENT_CONNECT_ERROR, -error.errno(), nothing())
         }
         CmEventKind::Unreachable => told(RDMA_CM_EVENT_UNREACHABLE, -libc::ETIMEDOUT, nothing()),
-        CmEventKind::Disconnected { private_data } => {
-            told(RDMA_CM_EVENT_DISCONNECTED, 0, private_data)
+        CmEventKind::Disconnected { unanswered, private_data } => {
+            let status = if unanswered { -libc::ETIMEDOUT } else { 0 };
+            told(RDMA_CM_EVENT_DISCONNECTED, status, private_data)
         }
         CmEventKind::TimewaitExit => told(RDMA_CM_EVENT_TIMEWAIT_EXIT, 0, nothing()),
         CmEventKind::Resolved { status, qpn, qkey, private_data } => {

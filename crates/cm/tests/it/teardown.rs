@@ -97,6 +97,32 @@ fn r114_a_dreq_is_repeated_and_the_end_comes_without_an_answer_too() {
 }
 
 #[test]
+fn an_end_that_the_peer_has_not_answered_is_told_apart() {
+    let unanswered = |end: fn(&mut World, CommId, CommId)| {
+        let mut world = World::new();
+        let (a, b) = world.connected();
+        world.a.cm.disconnect(world.now, a, &[]).expect("it stands");
+        end(&mut world, a, b);
+        let Event::Disconnected { unanswered, .. } = world.a.event() else { panic!("the end") };
+        unanswered
+    };
+    assert!(unanswered(|world, _, _| drop(world.pass(Duration::from_secs(60)))));
+    assert!(!unanswered(|world, _, _| world.exchange()));
+    assert!(!unanswered(|world, a, b| {
+        let rej = Rej {
+            local_comm_id: b,
+            remote_comm_id: a,
+            message: RejectedMessage::OTHER,
+            info_len: 0,
+            reason: RejReason::TIMEOUT,
+            info: [0; 72],
+            private_data: PrivateData::default(),
+        };
+        world.a.receive(world.now, B, &Mad { tid: 1, message: rej.into() }.emit());
+    }));
+}
+
+#[test]
 fn a_dreq_in_timewait_and_after_it_is_answered() {
     let mut world = World::new();
     let (a, b) = world.connected();

@@ -4,15 +4,17 @@ use std::net::SocketAddr;
 use std::ptr::null_mut;
 use std::time::Duration;
 
+use uroce_device::CmEventKind;
 use uroce_ibverbs::cq_create::ibv_create_cq;
 use uroce_ibverbs::object::zeroed;
 use uroce_ibverbs::qp_create::ibv_destroy_qp;
 use uroce_verbs_abi::*;
 
+use super::objects::bound;
 use super::states::{Event, finish, resolved};
 use super::{End, RC, address, make_qp, own_qp, ready, values};
 use crate::bind::rdma_bind_addr;
-use crate::channel::{channel_of, rdma_destroy_event_channel};
+use crate::channel::{channel_of, post, rdma_destroy_event_channel};
 use crate::connection::{rdma_accept, rdma_connect};
 use crate::destroy::rdma_destroy_id;
 use crate::id::rdma_get_src_port;
@@ -184,4 +186,17 @@ fn a_caller_with_a_queue_pair_is_told_what_the_reply_says() {
     }
     client.end();
     server.end();
+}
+
+#[test]
+fn an_end_that_the_peer_has_not_answered_has_a_status() {
+    let end = bound(RDMA_PS_TCP, "127.47.93.216:0");
+    for (unanswered, status) in [(true, -libc::ETIMEDOUT), (false, 0)] {
+        let kind = CmEventKind::Disconnected { unanswered, private_data: Box::default() };
+        // SAFETY: an id.
+        assert_eq!(unsafe { post(end.id, None, kind) }, Ok(()));
+        let event = end.next();
+        assert_eq!((event.kind, event.status), (RDMA_CM_EVENT_DISCONNECTED, status));
+    }
+    end.end();
 }

@@ -41,8 +41,8 @@ impl Gsi {
                 self.end(id, CmEventKind::Rejected { reason, ari, private_data }, cx);
             }
             Event::TimedOut { id } => self.end(id, CmEventKind::Unreachable, cx),
-            Event::Disconnected { id, private_data } => {
-                self.end(id, CmEventKind::Disconnected { private_data }, cx);
+            Event::Disconnected { id, unanswered, private_data } => {
+                self.end(id, CmEventKind::Disconnected { unanswered, private_data }, cx);
             }
             Event::ProbePeer { id, qpn } => self.probe_peer(id, qpn, cx),
             Event::TimewaitExit { id } => self.tell(id, CmEventKind::TimewaitExit),

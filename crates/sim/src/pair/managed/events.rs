@@ -42,7 +42,7 @@ impl CmTurn<'_> {
                     self.take_rejected(managed, index, (reason, &private_data), turn)?;
                 }
                 CmEventKind::Unreachable => self.take_unreachable(managed, index, turn)?,
-                CmEventKind::Disconnected { private_data } => {
+                CmEventKind::Disconnected { private_data, .. } => {
                     self.take_disconnected(managed, index, &private_data, turn)?;
                 }
                 CmEventKind::TimewaitExit => {
