@@ -150,9 +150,11 @@ pub(crate) fn by_cookie(cookie: u64) -> Option<Counted> {
     lock().by_cookie.get(&cookie).map(Counted::new)
 }
 
-/// The device of this cookie, also when the id has gone that the cookie was made for.
+/// The device of this cookie, also when the id has gone that the cookie was made for. `None` in a child process, which has
+/// only a copy of its parent's device.
 pub(crate) fn device_of(cookie: u64) -> Option<Arc<OpenDevice>> {
-    lock().device_of(cookie)?.upgrade()
+    let open_device = lock().device_of(cookie)?.upgrade();
+    open_device.filter(|open_device| open_device.device.is_here())
 }
 
 /// Whose connection this is, on the device of this cookie.
