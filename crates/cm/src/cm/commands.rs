@@ -62,7 +62,8 @@ impl Cm {
     /// [`CmError`]: too many connections, the other IP version, too much private data.
     pub fn connect(&mut self, now: Time, call: &Call) -> Result<CommId, CmError> {
         self.us.check_family(call.remote)?;
-        let id = self.new_id()?;
+        let too_many = CmError::TooMany { limit: self.limits.max_connections };
+        let id = self.draw_id().ok_or(too_many)?;
         let req = call.req(id, &self.us)?;
         let tid = self.ids.tid(id);
         let req = (&req, call.packet_lifetime);
@@ -151,7 +152,8 @@ impl Cm {
     /// [`CmError`] as for [`connect`](Self::connect).
     pub fn resolve(&mut self, now: Time, question: &Question) -> Result<CommId, CmError> {
         self.us.check_family(question.remote)?;
-        let id = self.new_id()?;
+        let too_many = CmError::TooMany { limit: self.limits.max_connections };
+        let id = self.draw_id().ok_or(too_many)?;
         let ids = (id, self.ids.tid(id));
         let resolution = Resolution::ask(now, &self.us, ids, question, &mut self.out)?;
         self.table.add_resolution(id, resolution);
@@ -181,10 +183,6 @@ impl Cm {
         self.table.note_released(id);
         self.table.settle(id);
         self.table.forget_oldest_answer(&mut self.out);
-    }
-
-    fn new_id(&mut self) -> Result<CommId, CmError> {
-        self.draw_id().ok_or(CmError::TooMany { limit: self.limits.max_connections })
     }
 
     /// A command on a connection that the application holds.
