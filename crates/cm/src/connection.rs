@@ -246,12 +246,8 @@ impl Connection {
         }
     }
 
-    /// The connection ended; said once, however it ended.
-    fn tell_end(&mut self, private_data: &[u8], out: &mut Outbox) {
-        self.tell_end_with(false, private_data, out);
-    }
-
-    fn tell_end_with(&mut self, unanswered: bool, private_data: &[u8], out: &mut Outbox) {
+    /// The connection ended; said once, however it ended. `unanswered`: the peer has answered no DREQ.
+    fn tell_end(&mut self, unanswered: bool, private_data: &[u8], out: &mut Outbox) {
         if !std::mem::replace(&mut self.end_told, true) {
             let (id, private_data) = (self.id, private_data.into());
             self.tell(Event::Disconnected { id, unanswered, private_data }, out);
@@ -302,7 +298,7 @@ impl Connection {
                 self.give_up(now, may_send, out);
             }
             State::DreqSent => {
-                self.tell_end_with(true, &[], out);
+                self.tell_end(true, &[], out);
                 self.enter_timewait(now);
             }
             State::Timewait => self.close_silently(out),

@@ -69,7 +69,7 @@ impl Connection {
     pub(super) fn check_again(&mut self, now: Time, own_tid: u64, out: &mut Outbox) {
         match self.check {
             Some(LivenessCheck { alive: false, until }) if now >= until => {
-                self.tell_end(&[], out);
+                self.tell_end(false, &[], out);
                 self.send_dreq(now, own_tid, Default::default(), out);
             }
             Some(LivenessCheck { alive: false, .. }) => self.probe_peer(now, out),

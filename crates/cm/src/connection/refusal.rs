@@ -124,7 +124,7 @@ impl Connection {
                 if !rej.message.is_of_handshake()
                     || !self.caller && rej.message == RejectedMessage::REP =>
             {
-                self.tell_end(&[], out);
+                self.tell_end(false, &[], out);
                 self.enter_timewait(now);
             }
             _ => return Err(DropReason::CmWrongState),

@@ -72,7 +72,7 @@ impl Connection {
             State::RepSent | State::RepReceived | State::Established | State::DreqSent => {
                 // It names what our REP told.
                 self.confirmed = true;
-                self.tell_end(dreq.private_data.bytes(), out);
+                self.tell_end(false, dreq.private_data.bytes(), out);
                 self.send_drep(tid, out);
                 self.enter_timewait(now);
                 Ok(())
@@ -104,7 +104,7 @@ impl Connection {
             _ if drep.local_comm_id != self.remote_id => Err(DropReason::CmUnknownId),
             State::DreqSent => {
                 self.confirmed = true;
-                self.tell_end(drep.private_data.bytes(), out);
+                self.tell_end(false, drep.private_data.bytes(), out);
                 self.enter_timewait(now);
                 Ok(())
             }
