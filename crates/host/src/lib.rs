@@ -28,5 +28,6 @@ pub use buffer::{Buffer, enlarge};
 pub use descriptor_table::make_room_for_descriptors;
 pub use port_holder::PortHolder;
 pub use sys::exit::at_exit;
+pub use sys::signals::NoSigpipe;
 pub use sys::{fork, option};
 pub use thread::Thread;

@@ -9,6 +9,7 @@ use std::path::{Path, PathBuf};
 
 use rustix::fs::{FlockOperation, flock};
 use rustix::io::Errno;
+use uroce_host::NoSigpipe;
 
 /// Names that are tried behind the one that was asked for.
 const OTHER_NAMES: u32 = 100;
@@ -79,7 +80,11 @@ impl Output {
         if let Some(failed) = &self.failed {
             return Err(failed.reason.clone());
         }
-        let Err(error) = self.file.write_all(blocks) else {
+        // The reader of a pipe may go; it is the capture that ends by that, not the program.
+        let no_sigpipe = (!self.regular).then(NoSigpipe::new);
+        let written = self.file.write_all(blocks);
+        drop(no_sigpipe);
+        let Err(error) = written else {
             self.length += blocks.len() as u64;
             return Ok(());
         };
