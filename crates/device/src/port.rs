@@ -174,7 +174,7 @@ pub(crate) fn device_attr(guid: u64, limits: DeviceLimits, engines: u32) -> Devi
     }
 }
 
-/// Looks at the netdev again for its state; a link that vanished is down.
+/// Looks at the netdev again for its state; a link that vanished is down. Where the system cannot be asked, it is as it was listed.
 pub(crate) fn port_attr(interface: &Interface, active_mtu: Mtu) -> PortAttr {
     let up = if interface.is_of_process() { interface.up } else { is_up(interface) };
     let (active_width, active_speed) = width_and_speed(interface.shown_bits_per_second());
@@ -192,7 +192,7 @@ pub(crate) fn port_attr(interface: &Interface, active_mtu: Mtu) -> PortAttr {
 }
 
 fn is_up(interface: &Interface) -> bool {
-    PortStatus::now(interface).is_some_and(|status| status.up)
+    PortStatus::now(interface).map_or(interface.running, |status| status.up)
 }
 
 /// The smallest width and speed that reach the link's bit rate, as `ib_get_eth_speed` picks them.

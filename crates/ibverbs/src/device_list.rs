@@ -16,8 +16,25 @@ use crate::settings;
 pub type DeviceObject = Object<ibv_device, Interface>;
 
 /// A device that was listed before. Devices are few and live as long as the process: a program may
-/// keep a pointer from one list and find it in the next.
-struct Listed(*mut ibv_device);
+/// keep a pointer from one list and find it in the next. One whose interface has changed is made anew, with the name that it had.
+struct Listed {
+    device: *mut ibv_device,
+    /// The number in its name.
+    index: usize,
+}
+
+impl Listed {
+    fn interface(&self) -> Option<&'static Interface> {
+        // SAFETY: what is in the list came from `DeviceObject::create` and is never destroyed.
+        unsafe { DeviceObject::of_any_process(self.device) }
+    }
+
+    /// True if that one is of the same address of the same network interface.
+    fn has_place_of(&self, other: &Interface) -> bool {
+        let place = |interface: &Interface| (interface.address, interface.netdev.clone());
+        self.interface().map(place) == Some(place(other))
+    }
+}
 
 // SAFETY: the object is never changed or freed after it was made.
 unsafe impl Send for Listed {}
@@ -59,17 +76,17 @@ pub unsafe extern "C" fn ibv_free_device_list(list: *mut *mut ibv_device) {
     unsafe { libc::free(list.cast()) }
 }
 
-/// The device on an interface, the same each time.
+/// The device on an interface, the same each time as long as nothing of it changes.
 pub fn device_of(interface: Interface) -> *mut ibv_device {
     let mut listed = LISTED.lock().unwrap_or_else(PoisonError::into_inner);
-    // SAFETY: what is in the list came from `DeviceObject::create` and is never destroyed.
-    let same =
-        |known: &&Listed| unsafe { DeviceObject::of_any_process(known.0) } == Some(&interface);
-    if let Some(known) = listed.iter().find(same) {
-        return known.0;
+    if let Some(known) = listed.iter().find(|known| known.interface() == Some(&interface)) {
+        return known.device;
     }
-    let device = DeviceObject::create(describe(&interface, listed.len()), interface);
-    listed.push(Listed(device));
+    let before = listed.iter().find(|known| known.has_place_of(&interface));
+    let free = || listed.iter().map(|known| known.index + 1).max().unwrap_or(0);
+    let index = before.map_or_else(free, |known| known.index);
+    let device = DeviceObject::create(describe(&interface, index), interface);
+    listed.push(Listed { device, index });
     device
 }
 
@@ -123,4 +140,32 @@ pub unsafe extern "C" fn ibv_get_device_index(device: *mut ibv_device) -> c_int 
         let place = all.iter().position(|found| Some(&found.address) == wanted.map(|w| &w.address));
         place.and_then(|place| c_int::try_from(place).ok()).unwrap_or(-1)
     })
+}
+
+#[cfg(test)]
+mod tests {
+    use std::ffi::CStr;
+
+    use uroce_device::interface_of;
+
+    use super::*;
+
+    fn name_of(interface: &Interface) -> String {
+        let device = device_of(interface.clone());
+        // SAFETY: a device of the list, whose name ends with a 0.
+        let name = unsafe { CStr::from_ptr(std::ptr::addr_of!((*device).dev_name).cast()) };
+        name.to_str().expect("ASCII").to_owned()
+    }
+
+    #[test]
+    fn a_device_keeps_its_name_when_its_interface_changes() {
+        let of = |address: &str| {
+            interface_of(address.parse().expect("an address")).expect("it is local")
+        };
+        let (first, other) = (of("127.91.70.1"), of("127.91.70.2"));
+        let changed = Interface { mtu: first.mtu + 1, ..first.clone() };
+        assert_eq!(device_of(first.clone()), device_of(first.clone()));
+        assert_eq!(name_of(&changed), name_of(&first));
+        assert_ne!(name_of(&other), name_of(&first));
+    }
 }
