@@ -4,6 +4,8 @@
 //! meet anything of Rust that has to be dropped, nor a `catch_unwind`: so the sleep is in a frame of its own, directly below
 //! the one of the program.
 
+use std::ptr::null_mut;
+
 use libc::{c_int, c_void};
 
 use crate::errno::Errno;
@@ -13,6 +15,35 @@ unsafe extern "C-unwind" {
     /// That of the C library, which is where a thread can be cancelled.
     #[link_name = "read"]
     fn cancellable_read(fd: c_int, to: *mut c_void, length: usize) -> isize;
+}
+
+unsafe extern "C" {
+    fn pthread_setcancelstate(state: c_int, before: *mut c_int) -> c_int;
+}
+
+/// pthread.h
+const PTHREAD_CANCEL_DISABLE: c_int = 1;
+
+/// While this lives, `pthread_cancel` of the calling thread waits.
+#[derive(Debug)]
+pub(crate) struct NotCancelled {
+    before: c_int,
+}
+
+impl NotCancelled {
+    pub(crate) fn new() -> NotCancelled {
+        let mut before = 0;
+        // SAFETY: an int of this frame.
+        unsafe { pthread_setcancelstate(PTHREAD_CANCEL_DISABLE, &raw mut before) };
+        NotCancelled { before }
+    }
+}
+
+impl Drop for NotCancelled {
+    fn drop(&mut self) {
+        // SAFETY: null is allowed; the state is one that the thread had.
+        unsafe { pthread_setcancelstate(self.before, null_mut()) };
+    }
 }
 
 /// What is there at once, or the descriptor to sleep on.
@@ -58,7 +89,7 @@ fn attempt<T: Copy>(call: T, look: fn(T) -> Result<Found, Errno>) -> (c_int, c_i
 
 #[cfg(test)]
 mod tests {
-    use std::ptr::{null, null_mut};
+    use std::ptr::null;
     use std::time::Duration;
 
     use crate::abi::{ibv_async_event, ibv_comp_channel, ibv_context};
@@ -66,6 +97,7 @@ mod tests {
     use crate::channel::{ibv_create_comp_channel, ibv_destroy_comp_channel};
     use crate::contract_tests::opened;
     use crate::cq_event::ibv_get_cq_event;
+    use crate::device_list::{ibv_free_device_list, ibv_get_device_list};
     use crate::object::zeroed;
     use crate::open::ibv_close_device;
 
@@ -119,6 +151,33 @@ mod tests {
             assert_cancelled(fetches_of_queues, channel.cast());
             assert_cancelled(fetches_of_objects, context.cast());
             assert_eq!((ibv_destroy_comp_channel(channel), ibv_close_device(context)), (0, 0));
+        }
+    }
+
+    /// What a thread gives back that went to its end.
+    const WENT_ON: usize = 7;
+
+    extern "C" fn is_cancelled_and_goes_on(context: *mut c_void) -> *mut c_void {
+        // SAFETY: as the manual pages want it.
+        unsafe {
+            assert_eq!(pthread_cancel(libc::pthread_self()), 0);
+            let channel = ibv_create_comp_channel(context.cast());
+            assert_eq!(ibv_destroy_comp_channel(channel), 0);
+            ibv_free_device_list(ibv_get_device_list(null_mut()));
+        }
+        std::ptr::without_provenance_mut(WENT_ON)
+    }
+
+    #[test]
+    fn a_thread_is_not_cancelled_in_the_middle_of_a_call() {
+        let context = opened(208);
+        // SAFETY: a thread with its argument, which is joined; the calls as the manual pages want it.
+        unsafe {
+            let (mut thread, mut result) = (0, null_mut());
+            let start: Start = is_cancelled_and_goes_on;
+            assert_eq!(libc::pthread_create(&raw mut thread, null(), start, context.cast()), 0);
+            assert_eq!(libc::pthread_join(thread, &raw mut result), 0);
+            assert_eq!((result.addr(), ibv_close_device(context)), (WENT_ON, 0));
         }
     }
 }

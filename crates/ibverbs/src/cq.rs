@@ -12,7 +12,7 @@ use crate::abi::{
 use crate::errno::{Errno, INVALID, NOT_SUPPORTED};
 use crate::object::Object;
 use crate::open_device::OpenDevice;
-use crate::return_value::{status, value};
+use crate::return_value::{data_path_status, status, value};
 use crate::unacknowledged::Unacknowledged;
 use crate::wr_builder::this_thread;
 use crate::{input, object_of};
@@ -201,7 +201,7 @@ pub fn imm_data(wc: &Wc) -> u32 {
 
 /// `ibv_req_notify_cq`.
 pub unsafe extern "C" fn req_notify_cq(cq: *mut ibv_cq, solicited_only: c_int) -> c_int {
-    status(|| {
+    data_path_status(|| {
         let inner = object_of!(cq_of(cq))?;
         let notify = if solicited_only == 0 { Notify::Next } else { Notify::Solicited };
         Ok(inner.device().req_notify(inner.id, notify)?)

@@ -6,7 +6,7 @@ use uroce_device::transport::{PostError, RecvWr};
 use crate::abi::{ibv_qp, ibv_recv_wr, ibv_srq};
 use crate::errno::Errno;
 use crate::qp::qp_of;
-use crate::return_value::status;
+use crate::return_value::data_path_status;
 use crate::sge::sge_list;
 use crate::srq::srq_of;
 
@@ -55,7 +55,7 @@ unsafe fn post_list(
     post: impl Fn(&[RecvWr<'_>]) -> Result<(), (usize, Errno)>,
 ) -> c_int {
     let mut next = first;
-    let done = status(|| {
+    let done = data_path_status(|| {
         while !next.is_null() {
             // SAFETY: the arguments are those of a call from C.
             next = unsafe { post_some(next, &post) }.map_err(|(at, errno)| {

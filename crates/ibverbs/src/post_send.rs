@@ -16,7 +16,7 @@ use crate::errno::{Errno, INVALID};
 use crate::mw::posted_bind;
 use crate::object_of;
 use crate::qp::{Qp, qp_of};
-use crate::return_value::status;
+use crate::return_value::data_path_status;
 use crate::sge::sge_list;
 
 /// Work requests that are posted under one lock.
@@ -40,7 +40,7 @@ pub(crate) unsafe extern "C" fn post_send(
     bad: *mut *mut ibv_send_wr,
 ) -> c_int {
     let mut next = wr;
-    let done = status(|| {
+    let done = data_path_status(|| {
         let inner = object_of!(qp_of(qp))?;
         while !next.is_null() {
             // SAFETY: the arguments are those of a call from C.

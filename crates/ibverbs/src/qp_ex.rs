@@ -14,7 +14,7 @@ use crate::mw::posted_bind;
 use crate::object::{Place, pointer_to};
 use crate::object_of;
 use crate::qp::{Qp, qp_of};
-use crate::return_value::{status, value};
+use crate::return_value::{data_path_status, value};
 use crate::sge::sge_list;
 use crate::wr_builder::Draft;
 
@@ -211,7 +211,7 @@ unsafe extern "C" fn wr_start(qp: Ex) {
 }
 
 unsafe extern "C" fn wr_complete(qp: Ex) -> c_int {
-    status(|| {
+    data_path_status(|| {
         let inner = object_of!(qp_of(qp.cast()))?;
         inner.builder.complete(inner.device(), inner.qpn, |mw, key| {
             // SAFETY: a window that is named in a list lives until it is posted.

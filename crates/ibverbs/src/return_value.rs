@@ -5,11 +5,21 @@ use std::ptr::null_mut;
 
 use libc::c_int;
 
+use crate::cancellation::NotCancelled;
 use crate::errno::{Errno, set_errno};
 
 /// For functions that return 0 or an errno value. A panic counts as EIO.
 pub fn status(f: impl FnOnce() -> Result<(), Errno>) -> c_int {
-    match guarded(f) {
+    status_of(guarded(f))
+}
+
+/// As [`status`], for the data path, which has no cancellation points: no thread has to be kept from being cancelled.
+pub(crate) fn data_path_status(f: impl FnOnce() -> Result<(), Errno>) -> c_int {
+    status_of(value(Err(Errno(libc::EIO)), f))
+}
+
+fn status_of(result: Result<(), Errno>) -> c_int {
+    match result {
         Ok(()) => 0,
         Err(errno) => {
             set_errno(errno);
@@ -54,7 +64,9 @@ pub fn value<T>(otherwise: T, f: impl FnOnce() -> T) -> T {
     catch_unwind(AssertUnwindSafe(f)).unwrap_or(otherwise)
 }
 
+/// The C library unwinds a thread that is cancelled in close(2), for example. That must not happen in frames of Rust.
 fn guarded<T>(f: impl FnOnce() -> Result<T, Errno>) -> Result<T, Errno> {
+    let _not_cancelled = NotCancelled::new();
     value(Err(Errno(libc::EIO)), f)
 }
 
