@@ -33,7 +33,8 @@ pub fn serves(socket: &Path, local: SocketAddr) -> Option<&'static str> {
 ///
 /// # Errors
 ///
-/// When nobody answers at `socket`, or not what this version understands.
+/// When nobody answers at `socket`, or not what this version understands; [`PermissionDenied`](io::ErrorKind::PermissionDenied) with the
+/// service's words if this user may not be a client.
 pub fn status(socket: &Path) -> io::Result<Vec<AddressStatus>> {
     let control = ControlSocket::connect(socket)?;
     control.send(&ClientMessage::Status.encode())?;
@@ -55,6 +56,9 @@ pub fn status(socket: &Path) -> io::Result<Vec<AddressStatus>> {
                 address.drops.push((reason, count));
             }
             (Some(ServiceMessage::Client(client)), Some(address)) => address.clients.push(client),
+            (Some(ServiceMessage::Refused(why)), _) => {
+                return Err(io::Error::new(io::ErrorKind::PermissionDenied, why));
+            }
             _ => return Err(io::ErrorKind::InvalidData.into()),
         }
     }

@@ -63,9 +63,7 @@ impl PortService {
         peer: Peer,
     ) -> Result<(Slot, SlotToken), String> {
         let local = self.ports[port].local;
-        if !self.options.users.is_empty() && !self.options.users.contains(&peer.user) {
-            return Err(format!("user {} may not be a client (--allow-user)", peer.user));
-        }
+        self.options.check_user(peer.user)?;
         if let Some((slot, token)) = had {
             let owner = SlotOwner { user: peer.user, token };
             let kept = self.memo.is_kept_for((local, slot), owner);

@@ -11,6 +11,7 @@ use std::time::{Duration, Instant};
 use rustix::event::Timespec;
 use rustix::event::epoll::{self, EventData, EventFlags};
 use rustix::io::Errno;
+use rustix::process::geteuid;
 use uroce_datapath::{Datapath, GsiTarget};
 use uroce_host::process::{self, Peer};
 use uroce_wire::Slot;
@@ -65,6 +66,21 @@ pub struct ServiceOptions {
     pub per_user: usize,
     /// Most links of one client: other clients of its address that packets reach without the service.
     pub links: usize,
+}
+
+impl ServiceOptions {
+    /// Whether this user may be a client; why not.
+    pub(super) fn check_user(&self, user: u32) -> Result<(), String> {
+        match self.users.is_empty() || self.users.contains(&user) {
+            true => Ok(()),
+            false => Err(format!("user {user} may not be a client (--allow-user)")),
+        }
+    }
+
+    /// Whether this user may see the status: clients, root, and the user of the service, which is `own`.
+    fn check_status(&self, user: u32, own: u32) -> Result<(), String> {
+        if user == 0 || user == own { Ok(()) } else { self.check_user(user) }
+    }
 }
 
 /// Where a connection belongs.
@@ -326,7 +342,11 @@ impl PortService {
                 )),
             },
             ClientMessage::Status => {
-                for record in self.status() {
+                let records = match self.options.check_status(peer.user, geteuid().as_raw()) {
+                    Ok(()) => self.status(),
+                    Err(why) => vec![ServiceMessage::Refused(why)],
+                };
+                for record in records {
                     if control.send(&record.encode()).is_err() {
                         break;
                     }
@@ -342,4 +362,23 @@ impl PortService {
 
 fn decode(datagram: &Datagram) -> Option<ClientMessage> {
     ClientMessage::decode(datagram.bytes())
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn the_status_is_for_those_who_may_be_clients() {
+        let (socket, slots) = (None, PathBuf::new());
+        let (mode, users, per_user, links) = (0o666, vec![1000], 64, 32);
+        let options = ServiceOptions { socket, mode, slots, users, per_user, links };
+        let shown: Vec<u32> = [0, 7, 1000, 1001]
+            .into_iter()
+            .filter(|user| options.check_status(*user, 7).is_ok())
+            .collect();
+        assert_eq!(shown, [0, 7, 1000]);
+        let anybody = ServiceOptions { users: vec![], ..options };
+        assert_eq!(anybody.check_status(1001, 7), Ok(()));
+    }
 }
