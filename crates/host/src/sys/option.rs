@@ -37,6 +37,14 @@ pub fn refuse_descriptors(socket: impl AsFd) -> bool {
 /// asm-generic/socket.h
 const SO_PASSRIGHTS: c_int = 83;
 
+/// True if this unix socket has sent something that its peer has not read yet (SIOCOUTQ).
+pub fn is_unread(socket: impl AsFd) -> bool {
+    let mut bytes: c_int = 0;
+    // SAFETY: the descriptor is borrowed for the call, and the kernel writes an int, which lives on this stack.
+    let result = unsafe { libc::ioctl(socket.as_fd().as_raw_fd(), libc::TIOCOUTQ, &raw mut bytes) };
+    result == 0 && bytes > 0
+}
+
 /// Messages that this socket had no room for, since it was opened (SO_MEMINFO, Linux 4.12); 0 where that is not told.
 pub fn overflows(socket: impl AsFd) -> u64 {
     let counters = read::<{ MEMINFO * 4 }>(socket, libc::SOL_SOCKET, libc::SO_MEMINFO);
@@ -64,6 +72,17 @@ mod tests {
     use std::net::UdpSocket;
 
     use super::*;
+
+    #[test]
+    fn what_a_unix_socket_has_sent_is_unread_until_it_is_read() {
+        use std::io::{Read, Write};
+        let (mut one, mut other) = std::os::unix::net::UnixStream::pair().expect("sockets");
+        assert!(!is_unread(&one));
+        one.write_all(b"abc").expect("sent");
+        assert!(is_unread(&one) && !is_unread(&other));
+        other.read_exact(&mut [0; 3]).expect("it came");
+        assert!(!is_unread(&one));
+    }
 
     #[test]
     fn what_is_set_is_read_and_an_unknown_option_is_an_error() {

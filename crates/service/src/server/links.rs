@@ -4,6 +4,7 @@ use std::io;
 use std::os::fd::AsFd;
 
 use rustix::io::Errno;
+use uroce_host::option::is_unread;
 use uroce_wire::Slot;
 
 use super::demux::Clients;
@@ -36,7 +37,7 @@ impl Clients {
             return;
         };
         let (is_foreign, number) = (one != other, self.links.next);
-        if !self.links.admits(ends, is_foreign) {
+        if !self.links.admits(ends, is_foreign) || ends.iter().any(|end| self.is_behind(*end)) {
             return;
         }
         self.links.next = number.wrapping_add(1);
@@ -49,6 +50,11 @@ impl Clients {
             }
             Err(error) => tracing::debug!(%error, "no link between clients"),
         }
+    }
+
+    /// A client has not read what it was told: there may be descriptors on the way to it, whatever it says of its links.
+    fn is_behind(&mut self, slot: Slot) -> bool {
+        self.get(slot).is_some_and(|client| is_unread(&client.control))
     }
 
     /// Makes a link and hands its ends to both clients.

@@ -3,7 +3,7 @@
 use super::*;
 use crate::client::testing::{Attachment, attach};
 use crate::control::ControlSocket;
-use crate::message::ClientMessage;
+use crate::message::{ClientMessage, ServiceMessage};
 use crate::ring::{ARRIVED, CLIENT_SLEEPS, MEMORY, SENT};
 
 /// Two sound clients can talk: the service has survived.
@@ -155,4 +155,41 @@ fn what_a_client_may_claim_and_join_is_bounded() {
         claimed += 1;
     }
     assert_eq!(claimed, 4096);
+}
+
+/// How many links a client was told of that it has not read of yet.
+fn links_on_the_way(client: &Attachment) -> usize {
+    std::iter::from_fn(|| client.control.receive().expect("connected"))
+        .filter(|told| {
+            matches!(ServiceMessage::decode(told.bytes()), Some(ServiceMessage::Link(_)))
+        })
+        .count()
+}
+
+/// Makes a client that sends so much to the other one that the two may have a link.
+fn caller_of(running: &Running, to: &Attachment) -> ServedDatapath {
+    let mut caller = running.client();
+    for _ in 0..100 {
+        send(&mut caller, HERE, &packet(RC_SEND, to.slot.qpn(1), b"hello"));
+    }
+    std::thread::sleep(Duration::from_millis(10));
+    caller
+}
+
+#[test]
+fn a31_descriptors_wait_for_a_client_for_one_link_at_a_time_whatever_becomes_of_that() {
+    let running = Running::start();
+    let lazy = attach(&running.socket(), addr(HERE));
+    let callers: Vec<_> = (1..=10)
+        .map(|number| {
+            let caller = caller_of(&running, &lazy);
+            lazy.control.send(&ClientMessage::Unlink(number).encode()).expect("sent");
+            caller
+        })
+        .collect();
+    assert_eq!(links_on_the_way(&lazy), 1, "it says that they have ended");
+    drop(callers);
+    let gone = attach(&running.socket(), addr(HERE));
+    (0..10).for_each(|_| drop(caller_of(&running, &gone)));
+    assert_eq!(links_on_the_way(&gone), 1, "the others leave");
 }
