@@ -7,6 +7,7 @@ use std::sync::atomic::{Ordering, fence};
 
 use rustix::io::Errno;
 use uroce_datapath::RxPacket;
+use uroce_host::option::is_unread;
 use uroce_host::process::Peer;
 use uroce_wire::{DropReason, FlowIcrc, Slot};
 
@@ -65,6 +66,8 @@ pub(super) struct AttachedClient {
     marks: Vec<u32>,
     /// How often the client was told something about links.
     told: u32,
+    /// Descriptors of a link were sent to it, and there was no moment since at which it had read everything.
+    offered: bool,
 }
 
 impl AttachedClient {
@@ -89,6 +92,7 @@ impl AttachedClient {
             sent_to: Box::new([0; 256]),
             marks: vec![],
             told: 0,
+            offered: false,
         }
     }
 
@@ -173,11 +177,20 @@ impl AttachedClient {
     ) -> Result<(), Errno> {
         match descriptors {
             [] => self.control.send(&message.encode())?,
-            _ => self.control.send_with(&message.encode(), descriptors)?,
+            _ => {
+                self.control.send_with(&message.encode(), descriptors)?;
+                self.offered = true;
+            }
         }
         self.told = self.told.wrapping_add(1);
         self.memory.store(LINKS_CHANGED, self.told);
         Ok(())
+    }
+
+    /// True if descriptors may be on the way to it, whatever it says, and whatever has become of their link.
+    pub(super) fn awaits_descriptors(&mut self) -> bool {
+        self.offered = self.offered && is_unread(&self.control);
+        self.offered
     }
 
     /// Copies the payload of that packet.

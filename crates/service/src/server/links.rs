@@ -4,9 +4,9 @@ use std::io;
 use std::os::fd::AsFd;
 
 use rustix::io::Errno;
-use uroce_host::option::is_unread;
 use uroce_wire::Slot;
 
+use super::attached::AttachedClient;
 use super::demux::Clients;
 use super::link_table::ServedLink;
 use crate::control;
@@ -37,7 +37,8 @@ impl Clients {
             return;
         };
         let (is_foreign, number) = (one != other, self.links.next);
-        if !self.links.admits(ends, is_foreign) || ends.iter().any(|end| self.is_behind(*end)) {
+        let mut awaits = |end| self.get(end).is_some_and(AttachedClient::awaits_descriptors);
+        if ends.into_iter().any(&mut awaits) || !self.links.admits(ends, is_foreign) {
             return;
         }
         self.links.next = number.wrapping_add(1);
@@ -50,11 +51,6 @@ impl Clients {
             }
             Err(error) => tracing::debug!(%error, "no link between clients"),
         }
-    }
-
-    /// A client has not read what it was told: there may be descriptors on the way to it, whatever it says of its links.
-    fn is_behind(&mut self, slot: Slot) -> bool {
-        self.get(slot).is_some_and(|client| is_unread(&client.control))
     }
 
     /// Makes a link and hands its ends to both clients.
