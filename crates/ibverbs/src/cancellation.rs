@@ -4,8 +4,6 @@
 //! meet anything of Rust that has to be dropped, nor a `catch_unwind`: so the sleep is in a frame of its own, directly below
 //! the one of the program.
 
-use std::ptr::null_mut;
-
 use libc::{c_int, c_void};
 
 use crate::errno::Errno;
@@ -15,35 +13,6 @@ unsafe extern "C-unwind" {
     /// That of the C library, which is where a thread can be cancelled.
     #[link_name = "read"]
     fn cancellable_read(fd: c_int, to: *mut c_void, length: usize) -> isize;
-}
-
-unsafe extern "C" {
-    fn pthread_setcancelstate(state: c_int, before: *mut c_int) -> c_int;
-}
-
-/// pthread.h
-const PTHREAD_CANCEL_DISABLE: c_int = 1;
-
-/// While this lives, `pthread_cancel` of the calling thread waits.
-#[derive(Debug)]
-pub(crate) struct NotCancelled {
-    before: c_int,
-}
-
-impl NotCancelled {
-    pub(crate) fn new() -> NotCancelled {
-        let mut before = 0;
-        // SAFETY: an int of this frame.
-        unsafe { pthread_setcancelstate(PTHREAD_CANCEL_DISABLE, &raw mut before) };
-        NotCancelled { before }
-    }
-}
-
-impl Drop for NotCancelled {
-    fn drop(&mut self) {
-        // SAFETY: null is allowed; the state is one that the thread had.
-        unsafe { pthread_setcancelstate(self.before, null_mut()) };
-    }
 }
 
 /// What is there at once, or the descriptor to sleep on.
@@ -89,7 +58,7 @@ fn attempt<T: Copy>(call: T, look: fn(T) -> Result<Found, Errno>) -> (c_int, c_i
 
 #[cfg(test)]
 mod tests {
-    use std::ptr::null;
+    use std::ptr::{null, null_mut};
     use std::time::Duration;
 
     use crate::abi::{ibv_async_event, ibv_comp_channel, ibv_context};

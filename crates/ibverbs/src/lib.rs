@@ -62,6 +62,7 @@ mod mr;
 mod mr_ex;
 mod mw;
 mod names;
+mod not_cancelled;
 pub mod object;
 pub mod open;
 pub mod open_device;

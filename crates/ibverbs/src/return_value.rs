@@ -5,8 +5,8 @@ use std::ptr::null_mut;
 
 use libc::c_int;
 
-use crate::cancellation::NotCancelled;
 use crate::errno::{Errno, set_errno};
+use crate::not_cancelled::NotCancelled;
 
 /// For functions that return 0 or an errno value. A panic counts as EIO.
 pub fn status(f: impl FnOnce() -> Result<(), Errno>) -> c_int {

@@ -334,20 +334,9 @@ impl Responder {
         if acks {
             // The requester that sent the missing packet waits to hear that nothing else is missing.
             acknowledge_again(self, cx);
-            return;
+        } else {
+            acknowledge_kept(self, now, sent_again, cx);
         }
-        if self.message.is_none() {
-            self.unsaid_end = Some(self.expected.sub(1));
-        }
-        let Some(end) = sent_again else {
-            return self.delayed_ack.start(now, limits::DELAYED_ACK_NS);
-        };
-        // The missing packet comes behind others that were sent again with it: one of them may have asked for an ACK.
-        let wait_ns = match end.since(self.expected) < 0 {
-            true => limits::DELAYED_ACK_NS,
-            false => limits::DELAYED_ACK_SENT_AGAIN_NS,
-        };
-        acknowledge_unless_unsaid(self, now, wait_ns, cx);
     }
 
     /// No receive was there, or the queue pair has failed.
@@ -435,6 +424,29 @@ fn acknowledge_duplicate(
         acknowledge_unless_unsaid(responder, now, limits::DELAYED_ACK_NS, cx);
     } else {
         acknowledge_again(responder, cx);
+    }
+}
+
+/// All gaps are closed, for a requester that sends again what was kept: that draws the ACK. Packets before `sent_again` have come again
+/// already, before the one that was missing: one of them may have asked for an ACK.
+fn acknowledge_kept(
+    responder: &mut Responder,
+    now: Instant,
+    sent_again: Option<Psn>,
+    cx: &mut Context<'_>,
+) {
+    let expected = responder.expected;
+    if responder.message.is_none() {
+        responder.unsaid_end = Some(expected.sub(1));
+    }
+    match sent_again {
+        None => responder.delayed_ack.start(now, limits::DELAYED_ACK_NS),
+        Some(end) if end.since(expected) < 0 => {
+            acknowledge_unless_unsaid(responder, now, limits::DELAYED_ACK_NS, cx);
+        }
+        Some(_) => {
+            acknowledge_unless_unsaid(responder, now, limits::DELAYED_ACK_SENT_AGAIN_NS, cx);
+        }
     }
 }
 
