@@ -3,7 +3,8 @@
 use std::io;
 use std::net::{IpAddr, SocketAddr};
 
-use uroce_datapath::{Datapath, GsiTarget, PACKET_ROOM, Route, check_group};
+use rustix::io::Errno;
+use uroce_datapath::{Datapath, Flush, GsiTarget, PACKET_ROOM, Route, check_group};
 use uroce_wire::{Flow, FlowIcrc, ICRC_LEN, Slot};
 
 use super::attached::{AttachedClient, Sent};
@@ -75,15 +76,15 @@ impl ServedPort {
             self.publish();
         }
         if sent > 0 || self.blocked {
-            self.flush();
+            self.blocked = is_blocked(self.inner.flush())?;
             self.publish();
         }
         Ok(round)
     }
 
-    /// Sends the committed packets. Those that are refused, by an interface that is down for example, are tried again a little later.
+    /// Sends the committed packets. A link that fails altogether fails in the next round, too, which says so.
     fn flush(&mut self) {
-        self.blocked = self.inner.flush().map_or(true, |flush| flush.blocked);
+        self.blocked = is_blocked(self.inner.flush()).unwrap_or(true);
     }
 
     /// Takes packets of every client in turn. Each round begins with another one.
@@ -133,7 +134,6 @@ impl ServedPort {
         };
         let here = head.dst == self.local.ip();
         if !here && self.inner.tx_space().is_none() {
-            // A link that fails altogether fails in the next round, too.
             self.flush();
             if self.blocked || self.inner.tx_space().is_none() {
                 return Ok(false);
@@ -161,7 +161,6 @@ impl ServedPort {
                 break;
             }
         }
-        // A link that fails altogether fails in the next round, too.
         self.flush();
         self.publish();
     }
@@ -273,6 +272,14 @@ fn seal(icrc: &mut FlowIcrc, head: &SentHead, route: &Route, ip_id: u16, packet:
         value ^= uroce_wire::icrc(&named, 0, covered) ^ u32::from_le_bytes(*trailer);
     }
     *trailer = value.to_le_bytes();
+}
+
+/// Whether packets are left to be tried again a little later: an interface that is down may come up again.
+fn is_blocked(flushed: io::Result<Flush>) -> io::Result<bool> {
+    match flushed {
+        Err(error) if error.raw_os_error() == Some(Errno::NETDOWN.raw_os_error()) => Ok(true),
+        flushed => Ok(flushed?.blocked),
+    }
 }
 
 #[cfg(test)]

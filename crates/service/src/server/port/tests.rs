@@ -114,3 +114,14 @@ fn a_packet_between_clients_looks_like_one_from_the_wire() {
     let rx = arrived(SocketAddr::new(ip("fd00::1"), 4791), &sealed, &payload);
     assert_eq!((rx.ip_id, rx.icrc_checked), (IpId::NotPresent, false));
 }
+
+#[test]
+fn an_interface_that_is_down_is_waited_for_and_other_errors_are_told() {
+    let failed = |errno: Errno| is_blocked(Err(errno.into())).map_err(|error| error.raw_os_error());
+    assert_eq!(failed(Errno::NETDOWN), Ok(true));
+    assert_eq!(failed(Errno::BADF), Err(Some(Errno::BADF.raw_os_error())));
+    for blocked in [false, true] {
+        let flushed = Flush { blocked, ..Flush::default() };
+        assert_eq!(is_blocked(Ok(flushed)).expect("no error"), blocked);
+    }
+}
