@@ -61,8 +61,7 @@ pub struct CmLimits {
     /// would end first ends.
     pub max_connections: usize,
     /// Requests that were not answered, whether or not the application has fetched them, or whose answer was not confirmed,
-    /// of all sources. A
-    /// quarter is kept free for sources that have completed an exchange before; of the others the
+    /// of all sources. A quarter is kept free for sources that have completed an exchange before; of the others the
     /// one that has been unconfirmed for longest makes room.
     pub max_half_open: usize,
     /// The same of one source.

@@ -62,8 +62,7 @@ impl Cm {
     /// [`CmError`]: too many connections, the other IP version, too much private data.
     pub fn connect(&mut self, now: Time, call: &Call) -> Result<CommId, CmError> {
         self.us.check_family(call.remote)?;
-        let too_many = CmError::TooMany { limit: self.limits.max_connections };
-        let id = self.draw_id().ok_or(too_many)?;
+        let id = new_id(self)?;
         let req = call.req(id, &self.us)?;
         let tid = self.ids.tid(id);
         let req = (&req, call.packet_lifetime);
@@ -152,8 +151,7 @@ impl Cm {
     /// [`CmError`] as for [`connect`](Self::connect).
     pub fn resolve(&mut self, now: Time, question: &Question) -> Result<CommId, CmError> {
         self.us.check_family(question.remote)?;
-        let too_many = CmError::TooMany { limit: self.limits.max_connections };
-        let id = self.draw_id().ok_or(too_many)?;
+        let id = new_id(self)?;
         let ids = (id, self.ids.tid(id));
         let resolution = Resolution::ask(now, &self.us, ids, question, &mut self.out)?;
         self.table.add_resolution(id, resolution);
@@ -198,6 +196,11 @@ impl Cm {
         self.table.settle(id);
         done
     }
+}
+
+/// An id for what the application begins.
+fn new_id(cm: &mut Cm) -> Result<CommId, CmError> {
+    cm.draw_id().ok_or(CmError::TooMany { limit: cm.limits.max_connections })
 }
 
 #[cfg(test)]
