@@ -204,10 +204,20 @@ impl CmChannel {
         moved.into_iter().for_each(|event| to.post(event));
     }
 
-    /// Forgets events that wait, and that `which` names: of the application's own, which nothing else takes back, or requests
-    /// that are released then.
-    pub fn discard(&self, mut which: impl FnMut(&CmEvent) -> bool) {
+    /// Forgets events that wait, and that `which` names: of the application's own, which nothing else takes back.
+    pub fn discard(&self, which: impl Fn(&CmEvent) -> bool) {
         self.0.retain(|event| !which(event));
+    }
+
+    /// Forgets the requests that wait, and that `which` names, since nobody will fetch them: the ids to be released.
+    pub fn discard_requests(&self, which: impl Fn(&CmEvent) -> bool) -> Vec<CommId> {
+        let mut discarded = Vec::new();
+        self.0.retain(|event| {
+            let goes = event.kind.is_request() && which(event);
+            discarded.extend(goes.then_some(event.id));
+            !goes
+        });
+        discarded
     }
 
     /// Takes a request back that was not fetched. False: there is none.

@@ -89,14 +89,8 @@ unsafe fn refuse_unfetched(listener: *mut rdma_cm_id, used: &Used) {
                 .as_ref()
                 .is_some_and(|device| Arc::ptr_eq(device, &used.open_device))
     };
-    let mut refused = Vec::new();
-    channel.events.discard(|event| {
-        let goes = event.kind.is_request()
-            && registry::by_cookie(event.cookie).is_some_and(|served| is_ours(&served));
-        if goes {
-            refused.push(event.id);
-        }
-        goes
+    let refused = channel.events.discard_requests(|event| {
+        registry::by_cookie(event.cookie).is_some_and(|served| is_ours(&served))
     });
     refused.into_iter().for_each(|request| used.open_device.device.cm().release(request));
 }

@@ -143,14 +143,7 @@ impl Inner {
 
     /// Refuses the requests to a listener that nobody has fetched, and nobody will.
     fn refuse_unfetched(&self) {
-        let mut refused = Vec::new();
-        self.channel.raw().discard(|event| {
-            let goes = event.kind.is_request() && event.cookie == self.cookie;
-            if goes {
-                refused.push(event.id);
-            }
-            goes
-        });
+        let refused = self.channel.raw().discard_requests(|event| event.cookie == self.cookie);
         let device = self.channel.context().device();
         refused.into_iter().for_each(|request| device.cm().release(request));
     }
