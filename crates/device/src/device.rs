@@ -226,8 +226,8 @@ impl Device {
         self.0.engines.all().iter().fold(false, |busy, shared| shared.lock().poll_once() | busy)
     }
 
-    /// For exit handlers, which may have interrupted any other call: receives once, and sends what all queue pairs would answer, as
-    /// far as no other call is in progress.
+    /// For exit handlers, which may have interrupted any other call: sends what all queue pairs would answer, and receives
+    /// meanwhile, in the engines that no other call holds.
     pub fn drive_at_exit(&self) {
         for shared in self.0.engines.all() {
             let Some(mut engine) = shared.try_lock() else { continue };

@@ -31,8 +31,8 @@ impl Listed {
 
     /// True if that one is of the same address of the same network interface.
     fn has_place_of(&self, other: &Interface) -> bool {
-        let place = |interface: &Interface| (interface.address, interface.netdev.clone());
-        self.interface().map(place) == Some(place(other))
+        let same = |own: &Interface| own.address == other.address && own.netdev == other.netdev;
+        self.interface().is_some_and(same)
     }
 }
 

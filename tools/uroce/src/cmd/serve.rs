@@ -61,7 +61,8 @@ pub struct ServeArgs {
     /// The file that keeps slots over a restart [default: beside the socket]
     #[arg(long, value_name = "FILE")]
     slots: Option<PathBuf>,
-    /// Print addresses, clients and counters of the running service; with --json for programs
+    /// Print addresses, clients and counters of the running service, for those who may be its
+    /// clients; with --json for programs
     #[arg(long, conflicts_with = "addresses")]
     status: bool,
 }
