@@ -17,7 +17,7 @@ pub type DeviceObject = Object<ibv_device, Interface>;
 
 /// A device that was listed before. Devices are few and live as long as the process: a program may
 /// keep a pointer from one list and find it in the next. One whose interface has changed is made anew, with the name that it had.
-struct Listed {
+pub(crate) struct Listed {
     device: *mut ibv_device,
     /// The number in its name.
     index: usize,
@@ -39,7 +39,10 @@ impl Listed {
 // SAFETY: the object is never changed or freed after it was made.
 unsafe impl Send for Listed {}
 
-static LISTED: Mutex<Vec<Listed>> = Mutex::new(Vec::new());
+/// Devices, in the order in which they were found.
+pub(crate) type Devices = Vec<Listed>;
+
+pub(crate) static LISTED: Mutex<Devices> = Mutex::new(Vec::new());
 
 /// ibv_get_device_list(3).
 #[unsafe(no_mangle)]

@@ -2,6 +2,8 @@
 
 use std::path::Path;
 use std::ptr::null_mut;
+use std::sync::atomic::{AtomicBool, Ordering};
+use std::thread;
 
 use libc::c_int;
 use uroce_device::{device_reports, interface_of};
@@ -10,7 +12,7 @@ use crate::channel::ibv_destroy_comp_channel;
 use crate::context::ctx_of;
 use crate::contract_tests::{World, world};
 use crate::cq_create::{ibv_create_cq, ibv_destroy_cq};
-use crate::device_list::device_of;
+use crate::device_list::{device_of, ibv_free_device_list, ibv_get_device_list};
 use crate::mr::{ibv_dereg_mr, ibv_reg_mr};
 use crate::open::{ibv_close_device, ibv_open_device};
 use crate::pd::{ibv_alloc_pd, ibv_dealloc_pd};
@@ -20,6 +22,9 @@ use crate::sysfs_counters;
 
 /// Seconds after which a child that hangs is ended.
 const CHILD_TIMEOUT_S: u32 = 20;
+
+/// Children of a process whose threads create and destroy objects all the time.
+const FORKS: u32 = 500;
 
 /// False in the process of all tests, whose other threads may hold any lock; the test runs again, alone.
 fn is_alone(test: &str) -> bool {
@@ -144,5 +149,39 @@ fn v80_a_child_does_not_show_its_parents_counters() {
     assert!(packets() > Some(0));
     assert_eq!(child(|| packets() == Some(0)), 0);
     drop(open_device);
+    parent.end();
+}
+
+#[test]
+fn a_child_does_not_wait_for_a_thread_that_only_its_parent_has() {
+    if !is_alone("a_child_does_not_wait_for_a_thread_that_only_its_parent_has") {
+        return;
+    }
+    let (parent, done) = (world(67), AtomicBool::new(false));
+    let context = parent.context.expose_provenance();
+    thread::scope(|scope| {
+        for _ in 0..2 {
+            scope.spawn(|| {
+                while !done.load(Ordering::Relaxed) {
+                    // SAFETY: as the manual pages want it.
+                    unsafe {
+                        let pd = ibv_alloc_pd(std::ptr::with_exposed_provenance_mut(context));
+                        assert_eq!(ibv_dealloc_pd(pd), 0);
+                    }
+                }
+            });
+        }
+        let destroys = || {
+            // SAFETY: as the manual pages want it.
+            child(|| unsafe {
+                let list = ibv_get_device_list(null_mut());
+                ibv_free_device_list(list);
+                ibv_dealloc_pd(parent.pd) == 0 && !list.is_null()
+            })
+        };
+        let failed = (0..FORKS).map(|_| destroys()).find(|status| *status != 0);
+        done.store(true, Ordering::Relaxed);
+        assert_eq!(failed, None, "a child hung, or was refused");
+    });
     parent.end();
 }

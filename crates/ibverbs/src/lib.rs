@@ -49,6 +49,7 @@ mod dmah;
 mod domain;
 pub mod errno;
 pub mod exit_hook;
+mod fork_locks;
 #[cfg(test)]
 mod fork_tests;
 mod gid;

@@ -76,12 +76,15 @@ c_structs! {
 }
 
 /// What is at an address: the type of the object, and its handle.
-type Kind = (TypeId, u32);
+pub(crate) type Kind = (TypeId, u32);
+
+/// Objects by their addresses; `None` before the first.
+pub(crate) type Objects = Option<HashMap<usize, Kind>>;
 
 /// All objects that there are. The control verbs look here before they believe a pointer.
-static LIVE: Mutex<Option<HashMap<usize, Kind>>> = Mutex::new(None);
+pub(crate) static LIVE: Mutex<Objects> = Mutex::new(None);
 
-fn live_objects() -> MutexGuard<'static, Option<HashMap<usize, Kind>>> {
+fn live_objects() -> MutexGuard<'static, Objects> {
     LIVE.lock().unwrap_or_else(PoisonError::into_inner)
 }
 

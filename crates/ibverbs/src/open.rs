@@ -15,8 +15,8 @@ use crate::object::zeroed;
 use crate::return_value::{minus_one, pointer};
 use crate::unsupported::unsupported;
 use crate::{
-    buf, clock, cq, cq_create, dm, dmah, domain, import, mr, mr_ex, mw, post_recv, post_send,
-    qp_create, query, settings, srq, xrc_target, xrcd,
+    buf, clock, cq, cq_create, dm, dmah, domain, fork_locks, import, mr, mr_ex, mw, post_recv,
+    post_send, qp_create, query, settings, srq, xrc_target, xrcd,
 };
 
 /// Marks a context that has the extended functions before it.
@@ -36,6 +36,7 @@ pub unsafe extern "C" fn ibv_open_device(device: *mut ibv_device) -> *mut ibv_co
 
 /// What the program gets for an open device.
 fn object(device: *mut ibv_device, ctx: Ctx) -> *mut ibv_context {
+    fork_locks::register();
     let whole = ContextObject::create(described(device, ctx.descriptors()), Arc::new(ctx));
     // SAFETY: just made; this only computes the address of a field.
     unsafe { std::ptr::addr_of_mut!((*whole).context) }

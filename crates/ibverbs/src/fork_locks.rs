@@ -1,0 +1,57 @@
+//! What keeps a child process from waiting for a lock of a thread that only its parent has.
+
+use std::cell::RefCell;
+use std::sync::{Mutex, MutexGuard, Once, TryLockError};
+use std::thread;
+use std::time::Duration;
+
+use crate::device_list::{self, Devices};
+use crate::object::{self, Objects};
+
+/// How often fork(2) tries to get a lock, and what it waits between. No thread holds one of them nearly as long as all of that:
+/// one that is held still is the calling thread's own, which forks in a signal handler.
+const TRIES: u32 = 2000;
+const WAIT: Duration = Duration::from_micros(500);
+
+thread_local! {
+    /// What the thread that forks holds until both processes go on.
+    static HELD: RefCell<Option<Held>> = const { RefCell::new(None) };
+}
+
+/// Locks that a child needs to look at what it inherited, and to list devices. The objects come last, as wherever both are held.
+struct Held {
+    _objects: Option<MutexGuard<'static, Objects>>,
+    _devices: Option<MutexGuard<'static, Devices>>,
+}
+
+/// From now on the process forks only while no other thread holds these locks.
+pub(crate) fn register() {
+    static ONCE: Once = Once::new();
+    ONCE.call_once(|| {
+        // SAFETY: functions that live as long as the library, which is never unloaded. If there is no room for them,
+        // the process forks as if they were not there.
+        let _no_room = unsafe { libc::pthread_atfork(Some(before), Some(behind), Some(behind)) };
+    });
+}
+
+extern "C" fn before() {
+    let devices = locked(&device_list::LISTED);
+    let held = Held { _objects: locked(&object::LIVE), _devices: devices };
+    // A thread that is ending has no place for them any more: it forks as if this were not there.
+    let _dropped = HELD.try_with(|place| place.replace(Some(held)));
+}
+
+extern "C" fn behind() {
+    let _dropped = HELD.try_with(RefCell::take);
+}
+
+fn locked<T>(lock: &'static Mutex<T>) -> Option<MutexGuard<'static, T>> {
+    for _ in 0..TRIES {
+        match lock.try_lock() {
+            Ok(guard) => return Some(guard),
+            Err(TryLockError::Poisoned(poisoned)) => return Some(poisoned.into_inner()),
+            Err(TryLockError::WouldBlock) => thread::sleep(WAIT),
+        }
+    }
+    None
+}
