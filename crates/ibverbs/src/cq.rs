@@ -14,6 +14,7 @@ use crate::object::Object;
 use crate::open_device::OpenDevice;
 use crate::return_value::{data_path_status, status, value};
 use crate::unacknowledged::Unacknowledged;
+use crate::use_count::Use;
 use crate::wr_builder::this_thread;
 use crate::{input, object_of};
 
@@ -33,6 +34,8 @@ pub struct Cq {
     /// The thread that has the extended interface, from `ibv_start_poll` to `ibv_end_poll`; 0: none.
     poller: Mutex<usize>,
     poller_left: Condvar,
+    /// The parent domain that it was made with.
+    pub(crate) _parent: Option<Use>,
 }
 
 // SAFETY: the pointer is used only to find the channel again when the queue is destroyed, at a time
@@ -61,6 +64,7 @@ impl Cq {
             fetched: Mutex::default(),
             poller: Mutex::default(),
             poller_left: Condvar::new(),
+            _parent: None,
         }
     }
 

@@ -15,11 +15,12 @@ use crate::channel::{channel_of, live_channel};
 use crate::context::ctx_of;
 use crate::cq::{Cq, CqObject, live_cq};
 use crate::cq_ex::with_functions;
-use crate::domain::check_parent;
+use crate::domain::hold_parent;
 use crate::errno::{Errno, INVALID, NOT_SUPPORTED};
 use crate::object::{Place, fresh_locks};
 use crate::object_of;
 use crate::return_value::{pointer, status};
+use crate::use_count::Use;
 
 /// Fields of a completion that a program can ask for.
 const KNOWN_WC_FLAGS: u64 = IBV_WC_STANDARD_FLAGS
@@ -41,7 +42,8 @@ pub unsafe extern "C" fn ibv_create_cq(
         let cqe = u32::try_from(cqe).map_err(|_| INVALID)?;
         let vector = u32::try_from(comp_vector).map_err(|_| INVALID)?;
         // SAFETY: the arguments are those of a call from C.
-        unsafe { create(context, cqe, cq_context, channel, vector) }.map(<*mut ibv_cq_ex>::cast)
+        unsafe { create(context, cqe, cq_context, (channel, vector), None) }
+            .map(<*mut ibv_cq_ex>::cast)
     })
 }
 
@@ -59,13 +61,15 @@ pub unsafe extern "C" fn create_cq_ex(
         if attr.wc_flags & !KNOWN_WC_FLAGS != 0 || attr.comp_mask & !KNOWN_MASK != 0 {
             return Err(NOT_SUPPORTED);
         }
+        let mut parent = None;
         if attr.comp_mask & IBV_CQ_INIT_ATTR_MASK_PD != 0 {
             let ctx = object_of!(ctx_of(context))?;
             // SAFETY: the arguments are those of a call from C.
-            unsafe { check_parent(attr.parent_domain, &ctx.open_device()?)? };
+            parent = Some(unsafe { hold_parent(attr.parent_domain, &ctx.open_device()?)? });
         }
+        let place = (attr.channel, attr.comp_vector);
         // SAFETY: the arguments are those of a call from C.
-        unsafe { create(context, attr.cqe, attr.cq_context, attr.channel, attr.comp_vector) }
+        unsafe { create(context, attr.cqe, attr.cq_context, place, parent) }
     })
 }
 
@@ -77,8 +81,8 @@ unsafe fn create(
     context: *mut ibv_context,
     cqe: u32,
     cq_context: *mut c_void,
-    channel: *mut ibv_comp_channel,
-    comp_vector: u32,
+    (channel, comp_vector): (*mut ibv_comp_channel, u32),
+    parent: Option<Use>,
 ) -> Result<*mut ibv_cq_ex, Errno> {
     let (ctx, users) = (object_of!(ctx_of(context))?, object_of!(live_channel(channel))?);
     let open_device = ctx.open_device()?;
@@ -107,7 +111,8 @@ unsafe fn create(
     // SAFETY: the arguments are those of a call from C.
     unsafe { count_user(channel, 1) };
     let packet_type = packet_type(open_device.address());
-    let inner = Cq::new(open_device, id, channel, packet_type);
+    let mut inner = Cq::new(open_device, id, channel, packet_type);
+    inner._parent = parent;
     Ok(place.fill(with_functions(ibv_cq { handle: id.0, ..base }), inner))
 }
 

@@ -17,7 +17,7 @@ use crate::object::Object;
 use crate::open_device::OpenDevice;
 use crate::pd::{Base, Pd, pd_of};
 use crate::return_value::{pointer, status};
-use crate::use_count::UseCount;
+use crate::use_count::{Use, UseCount};
 use crate::{input, object_of};
 
 /// The last one allows memory that a hypervisor can read, where a NIC can read no other; the processor reads all of it.
@@ -97,17 +97,17 @@ pub(crate) unsafe extern "C" fn alloc_parent_domain(
     })
 }
 
-/// A domain for an extended completion queue must be a parent domain, of the queue's device.
+/// Keeps the domain of an extended completion queue, which must be a parent domain, of the queue's device.
 ///
 /// # Safety
 /// The pointers are arguments of a call from C, as the contract with C has them.
-pub(crate) unsafe fn check_parent(
+pub(crate) unsafe fn hold_parent(
     pd: *mut ibv_pd,
     open_device: &Arc<OpenDevice>,
-) -> Result<(), Errno> {
+) -> Result<Use, Errno> {
     let domain = object_of!(pd_of(pd))?;
     domain.open_device.check_same(open_device)?;
-    if domain.is_parent() { Ok(()) } else { Err(INVALID) }
+    domain.hold_parent().ok_or(INVALID)
 }
 
 #[cfg(test)]
@@ -115,10 +115,16 @@ mod tests {
     use std::ptr::null_mut;
 
     use super::*;
+    use crate::abi::*;
     use crate::contract_tests::{opened, world};
-    use crate::mr::{ibv_dereg_mr, ibv_reg_mr};
+    use crate::cq_create::{create_cq_ex, ibv_destroy_cq};
+    use crate::mr::{ibv_dereg_mr, ibv_reg_mr, ibv_rereg_mr};
+    use crate::mw::{alloc_mw, dealloc_mw};
+    use crate::object::zeroed;
     use crate::open::ibv_close_device;
     use crate::pd::{ibv_alloc_pd, ibv_dealloc_pd};
+    use crate::qp_create::{ibv_create_qp, ibv_destroy_qp};
+    use crate::srq::{ibv_create_srq, ibv_destroy_srq};
 
     #[test]
     fn what_a_parent_domain_stands_on_stays() {
@@ -139,13 +145,46 @@ mod tests {
             };
             let parent = alloc_parent_domain(context, &raw mut attr);
             let device = Arc::clone(&pd_of(pd).expect("it is there").open_device);
-            assert!(check_parent(parent, &device).is_ok() && check_parent(pd, &device).is_err());
+            assert!(hold_parent(parent, &device).is_ok() && hold_parent(pd, &device).is_err());
             assert_eq!((ibv_dealloc_pd(pd), dealloc_td(td)), (libc::EBUSY, libc::EBUSY));
             attr.pd = parent;
             assert!(alloc_parent_domain(context, &raw mut attr).is_null(), "not on each other");
             assert_eq!(ibv_dealloc_pd(parent), 0);
             assert_eq!((ibv_dealloc_pd(pd), dealloc_td(td)), (0, 0));
         }
+    }
+
+    #[test]
+    fn a_parent_domain_stays_as_long_as_what_was_made_with_it() {
+        let world = world(207);
+        // SAFETY: as the manual pages want it.
+        unsafe {
+            let mut attr: ibv_parent_domain_init_attr = zeroed();
+            attr.pd = world.pd;
+            let parent = alloc_parent_domain(world.context, &raw mut attr);
+            let is_held = |made: bool| made && ibv_dealloc_pd(parent) == libc::EBUSY;
+            let mut init: ibv_qp_init_attr = zeroed();
+            (init.send_cq, init.recv_cq, init.qp_type) = (world.cq, world.cq, IBV_QPT_RC);
+            let qp = ibv_create_qp(parent, &raw mut init);
+            assert!(is_held(!qp.is_null()) && ibv_destroy_qp(qp) == 0);
+            let mut init: ibv_srq_init_attr = zeroed();
+            (init.attr.max_wr, init.attr.max_sge) = (1, 1);
+            let srq = ibv_create_srq(parent, &raw mut init);
+            assert!(is_held(!srq.is_null()) && ibv_destroy_srq(srq) == 0);
+            let mw = alloc_mw(parent, IBV_MW_TYPE_1);
+            assert!(is_held(!mw.is_null()) && dealloc_mw(mw) == 0);
+            let mut init: ibv_cq_init_attr_ex = zeroed();
+            (init.cqe, init.comp_mask) = (1, IBV_CQ_INIT_ATTR_MASK_PD);
+            init.parent_domain = parent;
+            let cq = create_cq_ex(world.context, &raw mut init);
+            assert!(is_held(!cq.is_null()) && ibv_destroy_cq(cq.cast()) == 0);
+            let bytes = world.buffer.as_ptr().cast_mut().cast();
+            let mr = ibv_reg_mr(parent, bytes, 64, 0);
+            assert!(is_held(!mr.is_null()));
+            let moved = ibv_rereg_mr(mr, IBV_REREG_MR_CHANGE_PD, world.pd, null_mut(), 0, 0);
+            assert_eq!((moved, ibv_dealloc_pd(parent), ibv_dereg_mr(mr)), (0, 0, 0));
+        }
+        world.end();
     }
 
     /// What no object here asks for its memory.
@@ -177,6 +216,7 @@ mod tests {
                 let bytes = world.buffer.as_ptr().cast_mut().cast();
                 let mr = ibv_reg_mr(parent, bytes, 64, 0);
                 assert_eq!(((*mr).pd, ibv_dealloc_pd(world.pd)), (parent, libc::EBUSY));
+                assert_eq!(ibv_dealloc_pd(parent), libc::EBUSY);
                 assert_eq!((ibv_dereg_mr(mr), ibv_dealloc_pd(parent)), (0, 0), "{comp_mask}");
             }
             let wrong = |pd, td: *mut ibv_td, comp_mask| {

@@ -1,7 +1,7 @@
 //! Memory regions.
 
 use std::ptr::null_mut;
-use std::sync::Arc;
+use std::sync::{Arc, Mutex, PoisonError};
 
 use libc::{c_int, c_uint, c_void};
 use uroce_device::memory::{self, Access, MrId, Region, Rereg, ReregError};
@@ -28,6 +28,8 @@ pub(crate) struct Mr {
     open_device: Arc<OpenDevice>,
     id: MrId,
     holds: Holds,
+    /// The parent domain that it belongs to, which `ibv_rereg_mr` may change.
+    parent: Mutex<Option<Use>>,
 }
 
 impl Mr {
@@ -140,7 +142,8 @@ pub(crate) unsafe fn object(
     let (handle, lkey, rkey) = (made.id.place(), made.lkey.0, made.rkey.0);
     let c = ibv_mr { context, pd, addr, length, handle, lkey, rkey };
     let open_device = Arc::clone(&owner.open_device);
-    Object::create(c, Mr { open_device, id: made.id, holds })
+    let parent = Mutex::new(owner.hold_parent());
+    Object::create(c, Mr { open_device, id: made.id, holds, parent })
 }
 
 /// The program's memory. As a kernel does when it pins pages, this faults them in, and finds out
@@ -216,6 +219,8 @@ pub(crate) unsafe extern "C" fn ibv_rereg_mr(
         // SAFETY: the arguments are those of a call from C.
         let change = unsafe { change_of(inner, flags, pd, (addr, length), access)? };
         let (new_pd, moved) = (change.pd.is_some(), change.translation.is_some());
+        // SAFETY: a domain that was found, if it is to change.
+        let parent = if new_pd { unsafe { pd_of(pd)? }.hold_parent() } else { None };
         let keys = inner
             .open_device
             .device
@@ -228,6 +233,7 @@ pub(crate) unsafe extern "C" fn ibv_rereg_mr(
             (*mr).rkey = keys.rkey.0;
             if new_pd {
                 (*mr).pd = pd;
+                *inner.parent.lock().unwrap_or_else(PoisonError::into_inner) = parent;
             }
             if moved {
                 ((*mr).addr, (*mr).length) = (addr, length);

@@ -17,6 +17,7 @@ use crate::open_device::OpenDevice;
 use crate::pd::pd_of;
 use crate::qp::{Qp, qp_of};
 use crate::return_value::{pointer, status};
+use crate::use_count::Use;
 
 /// What we keep about a memory window.
 #[derive(Debug)]
@@ -26,6 +27,8 @@ struct Window {
     mw_type: MwType,
     /// Its first key. Only the low 8 bits of a key ever change.
     rkey: Rkey,
+    /// The parent domain that it belongs to.
+    _parent: Option<Use>,
 }
 
 impl Window {
@@ -64,6 +67,7 @@ pub(crate) unsafe extern "C" fn alloc_mw(pd: *mut ibv_pd, type_: c_int) -> *mut 
                 id: mw.id,
                 mw_type,
                 rkey: mw.rkey,
+                _parent: owner.hold_parent(),
             },
         ))
     })

@@ -22,7 +22,7 @@ pub struct Pd {
     pub(crate) open_device: Arc<OpenDevice>,
     /// What the device calls it.
     pub id: PdId,
-    /// Address handles and parent domains; the device does not know them.
+    /// Address handles and parent domains, and of a parent domain whatever is made with it; the device does not know them.
     pub(crate) dependents: UseCount,
     /// Of a parent domain: the domains that it is made of.
     base: Option<Base>,
@@ -53,6 +53,12 @@ impl Pd {
 
     pub(crate) fn is_parent(&self) -> bool {
         self.base.is_some()
+    }
+
+    /// Of a parent domain: it cannot be freed as long as the result lives. The device does not know it, and keeps the
+    /// domain below it.
+    pub(crate) fn hold_parent(&self) -> Option<Use> {
+        self.is_parent().then(|| self.dependents.hold())
     }
 }
 

@@ -20,6 +20,7 @@ use crate::object_of;
 use crate::open_device::OpenDevice;
 use crate::return_value::status;
 use crate::unacknowledged::Unacknowledged;
+use crate::use_count::Use;
 use crate::wr_builder::Builder;
 use crate::xrcd::Xrcd;
 
@@ -34,6 +35,8 @@ pub struct Qp {
     pub qp_type: QpType,
     /// None for an XRC target, which posts nothing.
     pub(crate) pd: Option<PdId>,
+    /// The parent domain that it belongs to.
+    pub(crate) _parent: Option<Use>,
     pub(crate) max_send_sge: usize,
     /// Created for the extended interface.
     pub(crate) extended: bool,
@@ -62,6 +65,7 @@ impl Qp {
             qpn,
             qp_type,
             pd: None,
+            _parent: None,
             max_send_sge: 0,
             extended: false,
             domain,

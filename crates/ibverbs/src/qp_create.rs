@@ -136,7 +136,7 @@ unsafe fn create(
     let context = unsafe { (*pd).context };
     let qp_base = base(context, pd, init, qpn);
     let mut qp = Qp::new((&owner.open_device, &owner.ctx), qpn, request.qp_type, None);
-    (qp.pd, qp.extended) = (Some(owner.id), extended);
+    (qp.pd, qp._parent, qp.extended) = (Some(owner.id), owner.hold_parent(), extended);
     qp.max_send_sge = request.caps.max_send_sge as usize;
     Ok(fill(place, qp_base, qp))
 }

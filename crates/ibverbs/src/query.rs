@@ -193,8 +193,11 @@ pub(crate) unsafe extern "C" fn ibv_query_port_speed(
     })
 }
 
+/// Of a device that is open, what queue pairs are held to: its link may have had another MTU when this context was made.
 fn port_attr(ctx: &Ctx) -> Result<ibv_port_attr, Errno> {
-    let from = ctx.interface.port_attr().ok_or(INVALID)?;
+    let open_device = ctx.opened();
+    let of_open = open_device.as_ref().map(|open_device| open_device.device.port_attr());
+    let from = of_open.or_else(|| ctx.interface.port_attr()).ok_or(INVALID)?;
     // SAFETY: integers.
     let mut attr: ibv_port_attr = unsafe { zeroed() };
     attr.state = from.state as c_int;
@@ -211,7 +214,7 @@ fn port_attr(ctx: &Ctx) -> Result<ibv_port_attr, Errno> {
     attr.phys_state = if attr.state == IBV_PORT_ACTIVE { PHYS_LINK_UP } else { PHYS_DISABLED };
     attr.link_layer = from.link_layer;
     attr.flags = IBV_QPF_GRH_REQUIRED;
-    if let Some(open_device) = ctx.opened() {
+    if let Some(open_device) = open_device {
         let counters = open_device.device.counters();
         attr.bad_pkey_cntr = dropped(&counters, DropReason::PkeyMismatch);
         attr.qkey_viol_cntr = dropped(&counters, DropReason::QkeyMismatch);
@@ -263,8 +266,12 @@ pub(crate) unsafe extern "C" fn ibv_get_pkey_index(
 mod tests {
     use std::ptr::null_mut;
 
+    use uroce_device::{Interface, interface_of};
+
     use super::*;
-    use crate::contract_tests::opened;
+    use crate::contract_tests::{opened, world};
+    use crate::device_list::device_of;
+    use crate::open::{ibv_close_device, ibv_open_device};
     use crate::pd::{ibv_alloc_pd, ibv_dealloc_pd};
 
     #[test]
@@ -283,8 +290,25 @@ mod tests {
             }
             assert_eq!(port_attr(ctx_of(context).unwrap()).unwrap().qkey_viol_cntr, 0);
             assert_eq!(ibv_dealloc_pd(pd), 0);
-            assert_eq!(crate::open::ibv_close_device(context), 0);
+            assert_eq!(ibv_close_device(context), 0);
         }
+    }
+
+    #[test]
+    fn the_mtu_of_a_port_is_the_one_that_queue_pairs_are_held_to() {
+        let world = world(212);
+        let interface = interface_of(world.address).expect("127.0.0.0/8 is local");
+        let was_smaller = Interface { mtu: 1500, ..interface };
+        // SAFETY: as the manual pages want it. The domain makes the context use the open device.
+        unsafe {
+            let listed_before = ibv_open_device(device_of(was_smaller));
+            let active_mtu = || port_attr(ctx_of(listed_before).unwrap()).unwrap().active_mtu;
+            assert_eq!(active_mtu(), 3, "1024 bytes, before it uses the device");
+            let pd = ibv_alloc_pd(listed_before);
+            assert_eq!(active_mtu(), 5, "4096 bytes");
+            assert_eq!((ibv_dealloc_pd(pd), ibv_close_device(listed_before)), (0, 0));
+        }
+        world.end();
     }
 
     /// Steps of 100 Mb/s for each lane of `active_speed_ex`, and lanes for each `active_width`, as IBTA has them.
@@ -325,7 +349,7 @@ mod tests {
             }
             assert_eq!(ibv_query_port_speed(context, 1, null_mut()), libc::EINVAL);
             assert_eq!(ibv_query_port_speed(null_mut(), 1, &raw mut speed), libc::EINVAL);
-            assert_eq!(crate::open::ibv_close_device(context), 0);
+            assert_eq!(ibv_close_device(context), 0);
         }
     }
 }

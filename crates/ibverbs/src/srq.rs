@@ -20,6 +20,7 @@ use crate::open_device::OpenDevice;
 use crate::pd::{Pd, pd_of};
 use crate::return_value::{pointer, status};
 use crate::unacknowledged::Unacknowledged;
+use crate::use_count::Use;
 use crate::xrcd::{Xrcd, xrcd_of};
 use crate::{in_out, input, object_of};
 
@@ -36,6 +37,8 @@ pub struct Srq {
     /// Of an XRC SRQ.
     domain: Option<Arc<Xrcd>>,
     pub(crate) unacknowledged: Unacknowledged,
+    /// The parent domain that it belongs to.
+    _parent: Option<Use>,
 }
 
 impl Srq {
@@ -100,8 +103,9 @@ fn wrap(
         cond,
         events_completed: 0,
     };
+    let (open_device, _parent) = (Arc::clone(&owner.open_device), owner.hold_parent());
     let unacknowledged = Unacknowledged::default();
-    place.fill(c, Srq { open_device: Arc::clone(&owner.open_device), id, domain, unacknowledged })
+    place.fill(c, Srq { open_device, id, domain, unacknowledged, _parent })
 }
 
 /// The slot behind `ibv_create_srq_ex`, which comes here only for what the basic type has not.
