@@ -1,7 +1,7 @@
 //! `ibv_get_device_list` and what can be asked about a device that is not open.
 
 use std::ptr::null_mut;
-use std::sync::{Mutex, PoisonError};
+use std::sync::{Mutex, MutexGuard, PoisonError};
 
 use libc::{c_char, c_int};
 use uroce_device::Interface;
@@ -12,27 +12,25 @@ use crate::object::{Object, zeroed};
 use crate::return_value::{pointer, value};
 use crate::settings;
 
-/// What we keep about an `ibv_device`.
-pub type DeviceObject = Object<ibv_device, Interface>;
-
-/// A device that was listed before. Devices are few and live as long as the process: a program may
-/// keep a pointer from one list and find it in the next. One whose interface has changed is made anew, with the name that it had.
+/// A device that was listed. Devices are few and live as long as the process: a program may keep a pointer from one list and
+/// find it in the next.
+#[derive(Debug)]
 pub(crate) struct Listed {
     device: *mut ibv_device,
+    /// As it was when it was listed last.
+    interface: Interface,
     /// The number in its name.
     index: usize,
 }
 
 impl Listed {
-    fn interface(&self) -> Option<&'static Interface> {
-        // SAFETY: what is in the list came from `DeviceObject::create` and is never destroyed.
-        unsafe { DeviceObject::of_any_process(self.device) }
+    /// True if that one is the same address of the same network interface, whose MTU or carrier may have changed.
+    fn is_place_of(&self, other: &Interface) -> bool {
+        self.interface.address == other.address && self.interface.netdev == other.netdev
     }
 
-    /// True if that one is of the same address of the same network interface.
-    fn has_place_of(&self, other: &Interface) -> bool {
-        let same = |own: &Interface| own.address == other.address && own.netdev == other.netdev;
-        self.interface().is_some_and(same)
+    fn is_of(&self, other: &Interface) -> bool {
+        self.is_place_of(other) && self.interface.name == other.name
     }
 }
 
@@ -79,18 +77,35 @@ pub unsafe extern "C" fn ibv_free_device_list(list: *mut *mut ibv_device) {
     unsafe { libc::free(list.cast()) }
 }
 
-/// The device on an interface, the same each time as long as nothing of it changes.
+/// The device on an interface, the same each time as long as its name is.
 pub fn device_of(interface: Interface) -> *mut ibv_device {
-    let mut listed = LISTED.lock().unwrap_or_else(PoisonError::into_inner);
-    if let Some(known) = listed.iter().find(|known| known.interface() == Some(&interface)) {
+    let mut listed = devices();
+    if let Some(known) = listed.iter_mut().find(|known| known.is_of(&interface)) {
+        known.interface = interface;
         return known.device;
     }
-    let before = listed.iter().find(|known| known.has_place_of(&interface));
+    let before = listed.iter().find(|known| known.is_place_of(&interface));
     let free = || listed.iter().map(|known| known.index + 1).max().unwrap_or(0);
     let index = before.map_or_else(free, |known| known.index);
-    let device = DeviceObject::create(describe(&interface, index), interface);
-    listed.push(Listed { device, index });
+    let device = Object::create(describe(&interface, index), ());
+    listed.push(Listed { device, interface, index });
     device
+}
+
+/// The device that was listed for this interface.
+pub(crate) fn listed_device(interface: &Interface) -> Option<*mut ibv_device> {
+    devices().iter().find(|known| known.is_of(interface)).map(|known| known.device)
+}
+
+/// What a device is on, as it was when it was listed last; `None` if it was never listed.
+pub(crate) fn interface_on(device: *const ibv_device) -> Option<Interface> {
+    let listed = devices();
+    let found = listed.iter().find(|known| std::ptr::eq(known.device, device));
+    found.map(|known| known.interface.clone())
+}
+
+fn devices() -> MutexGuard<'static, Devices> {
+    LISTED.lock().unwrap_or_else(PoisonError::into_inner)
 }
 
 fn describe(interface: &Interface, index: usize) -> ibv_device {
@@ -126,21 +141,16 @@ pub unsafe extern "C" fn ibv_get_device_name(device: *mut ibv_device) -> *const 
 /// ibv_get_device_guid(3), in network byte order.
 #[unsafe(no_mangle)]
 pub unsafe extern "C" fn ibv_get_device_guid(device: *mut ibv_device) -> u64 {
-    value(0, || {
-        // SAFETY: null, or a device of the list, which is never destroyed.
-        unsafe { DeviceObject::of_any_process(device) }
-            .map_or(0, |interface| interface.guid().to_be())
-    })
+    value(0, || interface_on(device).map_or(0, |interface| interface.guid().to_be()))
 }
 
 /// ibv_get_device_index(3): the place among the devices of this machine, or -1.
 #[unsafe(no_mangle)]
 pub unsafe extern "C" fn ibv_get_device_index(device: *mut ibv_device) -> c_int {
     value(-1, || {
-        // SAFETY: null, or a device of the list, which is never destroyed.
-        let wanted = unsafe { DeviceObject::of_any_process(device) };
+        let Some(wanted) = interface_on(device) else { return -1 };
         let all = uroce_device::interfaces();
-        let place = all.iter().position(|found| Some(&found.address) == wanted.map(|w| &w.address));
+        let place = all.iter().position(|found| found.address == wanted.address);
         place.and_then(|place| c_int::try_from(place).ok()).unwrap_or(-1)
     })
 }
@@ -161,14 +171,26 @@ mod tests {
     }
 
     #[test]
-    fn a_device_keeps_its_name_when_its_interface_changes() {
+    fn a_device_stays_the_same_when_its_interface_changes() {
         let of = |address: &str| {
             interface_of(address.parse().expect("an address")).expect("it is local")
         };
         let (first, other) = (of("127.91.70.1"), of("127.91.70.2"));
-        let changed = Interface { mtu: first.mtu + 1, ..first.clone() };
-        assert_eq!(device_of(first.clone()), device_of(first.clone()));
-        assert_eq!(name_of(&changed), name_of(&first));
-        assert_ne!(name_of(&other), name_of(&first));
+        let changed = Interface { mtu: first.mtu + 1, running: !first.running, ..first.clone() };
+        let device = device_of(first.clone());
+        assert_eq!(interface_on(device).as_ref(), Some(&first));
+        assert_eq!(device_of(changed.clone()), device);
+        assert_eq!(interface_on(device), Some(changed));
+        assert_ne!(device_of(other), device);
+        assert_eq!(interface_on(null_mut()), None);
+    }
+
+    #[test]
+    fn a_device_that_gets_another_name_is_another_one_with_the_same_number() {
+        let address = "127.91.70.3".parse().expect("an address");
+        let first = interface_of(address).expect("it is local");
+        let renamed = Interface { name: "uroce99".to_owned(), ..first.clone() };
+        assert_eq!(name_of(&renamed), name_of(&first));
+        assert_ne!(device_of(renamed), device_of(first));
     }
 }

@@ -5,11 +5,10 @@ use std::os::fd::FromRawFd;
 use std::sync::Arc;
 
 use libc::c_int;
-use uroce_device::Interface;
 
 use crate::abi::{ibv_context, ibv_context_ops, ibv_device, verbs_context, verbs_slots};
 use crate::context::{ContextObject, Ctx, ctx_of, verbs_context_of};
-use crate::device_list::{DeviceObject, device_of};
+use crate::device_list::{interface_on, listed_device};
 use crate::errno::INVALID;
 use crate::object::zeroed;
 use crate::return_value::{minus_one, pointer};
@@ -26,9 +25,7 @@ const EXTENDED: usize = usize::MAX;
 #[unsafe(no_mangle)]
 pub unsafe extern "C" fn ibv_open_device(device: *mut ibv_device) -> *mut ibv_context {
     pointer(|| {
-        // SAFETY: null, or a device of the list, which is never destroyed.
-        let interface =
-            Arc::new(unsafe { DeviceObject::of_any_process(device) }.ok_or(INVALID)?.clone());
+        let interface = Arc::new(interface_on(device).ok_or(INVALID)?);
         let command = import::new_file(&interface)?;
         Ok(object(device, Ctx::new(interface, command)?))
     })
@@ -50,7 +47,7 @@ pub unsafe extern "C" fn ibv_import_device(cmd_fd: c_int) -> *mut ibv_context {
         let interface = import::interface_of(cmd_fd)?;
         // SAFETY: the manual page gives the descriptor to the new context.
         let command = unsafe { File::from_raw_fd(cmd_fd) };
-        let device = device_of(Interface::clone(&interface));
+        let device = listed_device(&interface).ok_or(INVALID)?;
         Ok(object(device, Ctx::new(interface, command)?))
     })
 }
