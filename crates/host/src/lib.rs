@@ -4,6 +4,7 @@
 //! - [`option`], [`enlarge`], [`bpf`]: options of sockets, and the programs that they run;
 //! - [`BindError`], [`PortHolder`]: why a UDP port cannot be had, and who has it;
 //! - [`symbols`], [`verbs_names`]: what a program takes from libraries, and whether ours have it;
+//! - [`environment`]: environment variables, as far as they can be believed;
 //! - [`process`], [`fork`], [`at_exit`], [`Thread`]: processes, forks, exits and threads in a program that is not ours.
 //!
 //! Most of it is asked for once, when a datapath or a device is opened. Nothing here knows RoCE packets.
@@ -14,6 +15,7 @@ mod bind_error;
 pub mod bpf;
 mod buffer;
 mod descriptor_table;
+pub mod environment;
 pub mod interface;
 mod port_holder;
 pub mod process;

@@ -12,6 +12,7 @@ use tracing::field::{Field, Visit};
 use tracing::level_filters::LevelFilter;
 use tracing::span::{Attributes, Id, Record};
 use tracing::{Event, Metadata, Subscriber};
+use uroce_device::host::environment;
 
 /// Reasons that are told without being asked for, each once.
 const MOST: usize = 8;
@@ -63,7 +64,7 @@ impl Filter {
 
 fn filter() -> &'static Filter {
     static FILTER: OnceLock<Filter> = OnceLock::new();
-    FILTER.get_or_init(|| Filter::of(&std::env::var("UROCE_LOG").unwrap_or_default()))
+    FILTER.get_or_init(|| Filter::of(&environment::text("UROCE_LOG").unwrap_or_default()))
 }
 
 /// Why a call fails, in words, for users who ask for it: C has only a number, and many programs try what may fail.

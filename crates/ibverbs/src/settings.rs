@@ -1,4 +1,4 @@
-//! What `uroce run` tells the library, by environment variables.
+//! What `uroce run` tells the library, by environment variables. A program with more rights than its user is told nothing.
 
 use std::net::IpAddr;
 use std::num::NonZeroU8;
@@ -6,6 +6,7 @@ use std::path::{Path, PathBuf};
 use std::sync::{Mutex, Once, OnceLock, PoisonError};
 
 use uroce_device::datapath::PcapFile;
+use uroce_device::host::environment;
 use uroce_device::limits::MAX_ENGINES;
 use uroce_device::{
     DatapathChoice, Faults, Interface, ROCE_PORT, UnknownDatapath, interface_of, interfaces,
@@ -48,7 +49,7 @@ pub fn is_one_device() -> bool {
 
 /// UROCE_DEVICE, if it is not empty. Bytes that are no text name no device.
 fn only_device() -> Option<String> {
-    let wanted = std::env::var_os("UROCE_DEVICE").filter(|wanted| !wanted.is_empty())?;
+    let wanted = environment::variable("UROCE_DEVICE").filter(|wanted| !wanted.is_empty())?;
     Some(wanted.to_string_lossy().into_owned())
 }
 
@@ -68,14 +69,14 @@ fn named(wanted: &str) -> Option<Interface> {
 
 /// UDP port of all devices: UROCE_ROCE_PORT, or RoCE's.
 pub fn roce_port() -> u16 {
-    let set = std::env::var("UROCE_ROCE_PORT").ok();
+    let set = environment::text("UROCE_ROCE_PORT");
     set.and_then(|port| port.parse().ok()).unwrap_or(ROCE_PORT)
 }
 
 /// How packets travel: UROCE_DATAPATH, or UDP sockets.
 pub fn datapath() -> Result<DatapathChoice, Errno> {
-    match std::env::var("UROCE_DATAPATH") {
-        Ok(name) if !name.is_empty() => name.parse().map_err(|error: UnknownDatapath| {
+    match environment::text("UROCE_DATAPATH") {
+        Some(name) if !name.is_empty() => name.parse().map_err(|error: UnknownDatapath| {
             eprintln!("uroce: UROCE_DATAPATH: {error}");
             INVALID
         }),
@@ -86,8 +87,8 @@ pub fn datapath() -> Result<DatapathChoice, Errno> {
 /// How many engines each device has: UROCE_ENGINES, or one. The C interface shows them as completion vectors.
 pub fn engines() -> NonZeroU8 {
     static ENGINES: OnceLock<NonZeroU8> = OnceLock::new();
-    *ENGINES.get_or_init(|| match std::env::var("UROCE_ENGINES") {
-        Ok(number) if !number.is_empty() => engines_in(&number).unwrap_or_else(|| {
+    *ENGINES.get_or_init(|| match environment::text("UROCE_ENGINES") {
+        Some(number) if !number.is_empty() => engines_in(&number).unwrap_or_else(|| {
             eprintln!(
                 "uroce: UROCE_ENGINES is {number}, but it is a number from 1 to {MAX_ENGINES}: \
                  devices have one engine"
@@ -104,7 +105,7 @@ fn engines_in(number: &str) -> Option<NonZeroU8> {
 
 /// Whether short WRITEs may leave as WRITE ONLYs: unless UROCE_SPLIT_WRITES is 0.
 pub fn split_writes() -> bool {
-    std::env::var_os("UROCE_SPLIT_WRITES").is_none_or(|wanted| wanted != "0")
+    environment::variable("UROCE_SPLIT_WRITES").is_none_or(|wanted| wanted != "0")
 }
 
 /// The capture file of this process, if UROCE_PCAP names one. Another process that was given the same name, a child
@@ -120,7 +121,7 @@ pub fn pcap() -> Option<PcapFile> {
 }
 
 fn create_pcap() -> Option<PcapFile> {
-    let name = std::env::var_os("UROCE_PCAP").filter(|name| !name.is_empty())?;
+    let name = environment::variable("UROCE_PCAP").filter(|name| !name.is_empty())?;
     let created = PcapFile::create_beside(PathBuf::from(&name));
     let file =
         created.inspect_err(|error| eprintln!("uroce: nothing is recorded: {error}")).ok()?;
@@ -134,7 +135,7 @@ fn create_pcap() -> Option<PcapFile> {
 /// The faults that UROCE_FAULT asks for, with the seed UROCE_FAULT_SEED or one that is drawn and told. A program that is
 /// to see faults does not run without them.
 pub fn faults() -> Result<Option<Faults>, Errno> {
-    let set = |name| std::env::var(name).ok().filter(|text| !text.is_empty());
+    let set = |name| environment::text(name).filter(|text| !text.is_empty());
     read_faults(set("UROCE_FAULT").as_deref(), set("UROCE_FAULT_SEED").as_deref()).map_err(|why| {
         eprintln!("uroce: {why}");
         INVALID

@@ -9,7 +9,9 @@ use std::os::unix::fs::{DirBuilderExt, MetadataExt, OpenOptionsExt};
 use std::path::{Path, PathBuf};
 use std::sync::OnceLock;
 use std::sync::atomic::{AtomicU64, Ordering};
-use std::{env, fs, process};
+use std::{fs, process};
+
+use uroce_device::host::environment;
 
 use crate::{settings, sysfs};
 
@@ -55,10 +57,12 @@ fn make() -> io::Result<PathBuf> {
 fn home() -> io::Result<PathBuf> {
     // SAFETY: no arguments, always succeeds.
     let user = unsafe { libc::geteuid() };
-    let runtime = env::var_os("XDG_RUNTIME_DIR").filter(|folder| Path::new(folder).is_dir());
+    let runtime =
+        environment::variable("XDG_RUNTIME_DIR").filter(|folder| Path::new(folder).is_dir());
+    let temporary = environment::variable("TMPDIR").map_or_else(|| "/tmp".into(), PathBuf::from);
     let home = match runtime {
         Some(folder) => Path::new(&folder).join("uroce"),
-        None => env::temp_dir().join(format!("uroce-{user}")),
+        None => temporary.join(format!("uroce-{user}")),
     };
     fs::DirBuilder::new().recursive(true).mode(0o700).create(&home)?;
     let found = fs::symlink_metadata(&home)?;

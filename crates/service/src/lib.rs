@@ -27,6 +27,8 @@ mod tests;
 
 use std::path::PathBuf;
 
+use uroce_host::environment;
+
 pub use client::{AttachRefused, ServedDatapath, serves, status};
 pub use server::{PortService, ServiceOptions};
 pub use status::{AddressCounts, AddressStatus, ClientStatus};
@@ -41,7 +43,7 @@ pub const DEFAULT_SOCKET: &str = "/run/uroce/serve.sock";
 /// The path of the service's socket.
 #[must_use]
 pub fn socket_path() -> PathBuf {
-    std::env::var_os(SOCKET_VARIABLE).map_or_else(|| DEFAULT_SOCKET.into(), PathBuf::from)
+    environment::variable(SOCKET_VARIABLE).map_or_else(|| DEFAULT_SOCKET.into(), PathBuf::from)
 }
 
 /// A number for the network namespace of this process; 0 if the system does not show it.

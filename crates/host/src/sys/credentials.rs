@@ -1,4 +1,4 @@
-//! The peer of a unix socket.
+//! Whose rights processes have: the peer of a unix socket, and this one.
 
 use std::io;
 use std::os::fd::{AsFd, AsRawFd};
@@ -28,4 +28,10 @@ pub fn peer(socket: impl AsFd) -> io::Result<Peer> {
         return Err(io::Error::last_os_error());
     }
     Ok(Peer { pid: u32::try_from(peer.pid).unwrap_or(0), user: peer.uid })
+}
+
+/// This program has more rights than whoever started it (AT_SECURE of getauxval(3)).
+pub(crate) fn is_secure() -> bool {
+    // SAFETY: it reads what the kernel gave to the process when it started.
+    unsafe { libc::getauxval(libc::AT_SECURE) != 0 }
 }
