@@ -26,9 +26,9 @@ mod tests {
 
     use super::*;
 
-    const NAME: &str = "UROCE_TEST_OF_VARIABLES";
+    const NAME: &str = "TEST_VARIABLE";
     /// Set in the copy of this program that runs with the rights of another user.
-    const ALONE: &str = "UROCE_TEST_OF_VARIABLES_ALONE";
+    const ALONE: &str = "TEST_RUNS_ALONE";
     const NOBODY: u32 = 65534;
 
     #[test]

@@ -6,7 +6,7 @@ use std::thread;
 use std::time::Duration;
 
 use crate::device_list::{self, Devices};
-use crate::object::{self, Objects};
+use crate::object::{self, LiveObjects};
 
 /// How often fork(2) tries to get a lock, and what it waits between. No thread holds one of them nearly as long as all of that:
 /// one that is held still is the calling thread's own, which forks in a signal handler.
@@ -15,12 +15,12 @@ const WAIT: Duration = Duration::from_micros(500);
 
 thread_local! {
     /// What the thread that forks holds until both processes go on.
-    static HELD: RefCell<Option<Held>> = const { RefCell::new(None) };
+    static HELD: RefCell<Option<LocksOfFork>> = const { RefCell::new(None) };
 }
 
 /// Locks that a child needs to look at what it inherited, and to list devices. The objects come last, as wherever both are held.
-struct Held {
-    _objects: Option<MutexGuard<'static, Objects>>,
+struct LocksOfFork {
+    _objects: Option<MutexGuard<'static, LiveObjects>>,
     _devices: Option<MutexGuard<'static, Devices>>,
 }
 
@@ -36,7 +36,7 @@ pub(crate) fn register() {
 
 extern "C" fn before() {
     let devices = locked(&device_list::LISTED);
-    let held = Held { _objects: locked(&object::LIVE), _devices: devices };
+    let held = LocksOfFork { _objects: locked(&object::LIVE), _devices: devices };
     // A thread that is ending has no place for them any more: it forks as if this were not there.
     let _dropped = HELD.try_with(|place| place.replace(Some(held)));
 }

@@ -8,16 +8,19 @@ use std::thread;
 use libc::c_int;
 use uroce_device::{device_reports, interface_of};
 
+use crate::abi::{IBV_PORT_ACTIVE, ibv_port_attr};
 use crate::channel::ibv_destroy_comp_channel;
 use crate::context::ctx_of;
-use crate::contract_tests::{World, world};
+use crate::contract_tests::{World, opened, world};
 use crate::cq_create::{ibv_create_cq, ibv_destroy_cq};
 use crate::device_list::{device_of, ibv_free_device_list, ibv_get_device_list};
 use crate::mr::{ibv_dereg_mr, ibv_reg_mr};
+use crate::object::zeroed;
 use crate::open::{ibv_close_device, ibv_open_device};
 use crate::pd::{ibv_alloc_pd, ibv_dealloc_pd};
 use crate::post_send::post_send;
 use crate::qp_create::ibv_destroy_qp;
+use crate::query::query_port;
 use crate::sysfs_counters;
 
 /// Seconds after which a child that hangs is ended.
@@ -184,4 +187,23 @@ fn a_child_does_not_wait_for_a_thread_that_only_its_parent_has() {
         assert_eq!(failed, None, "a child hung, or was refused");
     });
     parent.end();
+}
+
+#[test]
+fn a_port_is_up_although_no_descriptor_is_free() {
+    if !is_alone("a_port_is_up_although_no_descriptor_is_free") {
+        return;
+    }
+    let context = opened(68);
+    let none = libc::rlimit { rlim_cur: 0, rlim_max: 0 };
+    // SAFETY: integers, and calls as the manual pages want them.
+    let status = child(|| unsafe {
+        let mut attr: ibv_port_attr = zeroed();
+        let limited = libc::setrlimit(libc::RLIMIT_NOFILE, &raw const none) == 0;
+        let asked = query_port(context, 1, &raw mut attr, size_of_val(&attr)) == 0;
+        limited && asked && attr.state == IBV_PORT_ACTIVE
+    });
+    assert_eq!(status, 0);
+    // SAFETY: as the manual page wants it.
+    assert_eq!(unsafe { ibv_close_device(context) }, 0);
 }

@@ -78,13 +78,13 @@ c_structs! {
 /// What is at an address: the type of the object, and its handle.
 pub(crate) type Kind = (TypeId, u32);
 
-/// Objects by their addresses; `None` before the first.
-pub(crate) type Objects = Option<HashMap<usize, Kind>>;
+/// LiveObjects by their addresses; `None` before the first.
+pub(crate) type LiveObjects = Option<HashMap<usize, Kind>>;
 
 /// All objects that there are. The control verbs look here before they believe a pointer.
-pub(crate) static LIVE: Mutex<Objects> = Mutex::new(None);
+pub(crate) static LIVE: Mutex<LiveObjects> = Mutex::new(None);
 
-fn live_objects() -> MutexGuard<'static, Objects> {
+fn live_objects() -> MutexGuard<'static, LiveObjects> {
     LIVE.lock().unwrap_or_else(PoisonError::into_inner)
 }
 
