@@ -201,6 +201,11 @@ impl Managed {
         matches!(self.ends[index].standing, Standing::Established | Standing::Accepted)
     }
 
+    /// True if late copies of the calls before this one can take all of the listener's backlog.
+    fn may_be_full_of_copies(&self) -> bool {
+        self.backlog.is_some_and(|backlog| self.calls > backlog as u64)
+    }
+
     /// What both ends call the connection, if it stands.
     pub(super) fn ids(&self) -> Option<[u32; 2]> {
         let [Some(first), Some(second)] = self.ends.each_ref().map(|end| end.id) else {

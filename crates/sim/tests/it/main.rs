@@ -109,6 +109,12 @@ fn i15_a_rep_that_comes_with_the_rej_of_who_has_sent_it_is_too_late() {
     assert_eq!(violation(&Scenario::new(456_535)).map(|found| found.to_string()), None);
 }
 
+/// A REQ was held back until its connection was over, and took the only place of the backlog before the next REQ came.
+#[test]
+fn i15_a_late_copy_of_a_req_takes_a_place_of_the_backlog() {
+    assert_eq!(violation(&Scenario::new(264_415)).map(|found| found.to_string()), None);
+}
+
 /// A request of the NIC failed while the NAK of a gap waited, and the packet that was missing came behind that.
 #[test]
 fn r54_a_nic_that_has_failed_asks_for_nothing_that_is_missing() {

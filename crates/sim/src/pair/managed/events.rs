@@ -195,8 +195,10 @@ impl CmTurn<'_> {
             RejReason::INVALID_SERVICE_ID => {
                 matches!(managed.reception, Reception::Absent | Reception::Lost { .. })
             }
+            // Copies of earlier REQs are calls, until the application has refused them.
             RejReason::NO_RESOURCES => {
                 matches!(managed.reception, Reception::Full | Reception::Lost { was_full: true })
+                    || !is_calm && managed.may_be_full_of_copies()
             }
             // The called end has given up meanwhile.
             RejReason::STALE_CONNECTION => !is_calm,
