@@ -33,17 +33,16 @@ impl Handle {
     }
 }
 
-/// Says that it is over, and waits until the peer has it. A signal does not end that: what was not acknowledged would be
-/// lost with the connection.
+/// Says that it is over, and waits until the peer has it, both within `linger`. A signal does not end that: what was not
+/// acknowledged would be lost with the connection.
 fn end(socket: &Socket<State>, how: c_int, linger: Duration) -> Result<(), Errno> {
     let deadline = Deadline::after(linger);
-    let said = socket.wait_through_signals(deadline, |state| match state.phase {
+    let said = socket.wait_through_signals(&deadline, |state| match state.phase {
         Phase::Connecting => None,
         _ => state.shut(how),
     });
     let settled = said.and_then(|()| {
-        let deadline = Deadline::after(linger);
-        socket.wait_through_signals(deadline, |state| state.is_settled().then_some(Ok(())))
+        socket.wait_through_signals(&deadline, |state| state.is_settled().then_some(Ok(())))
     });
     match settled {
         // The peer takes nothing; there is nothing more to be done.
@@ -68,7 +67,7 @@ pub fn close(fd: c_int) -> Result<(), Errno> {
             let sent = |is_idle: bool| is_idle.then_some(Ok(()));
             // What cannot be sent in this time is lost, as datagrams may be.
             let _ =
-                socket.wait_through_signals(Deadline::after(SENT), |state| sent(state.is_idle()));
+                socket.wait_through_signals(&Deadline::after(SENT), |state| sent(state.is_idle()));
             socket.mark_closed();
         }
     }

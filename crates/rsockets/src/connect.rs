@@ -148,8 +148,10 @@ fn connect(socket: &Socket<State>, peer: SocketAddr) -> Result<(), Errno> {
     }
     let connected =
         socket.wait(Deadline::never(), |state| state.connected().map(|stream| stream.map(drop)));
-    if connected.is_err() {
-        socket.state().pending = None;
+    if let Err(errno) = connected {
+        let mut state = socket.state();
+        // What the call has said, SO_ERROR does not say again. A signal may have ended the call before.
+        state.pending = state.pending.filter(|pending| *pending != errno);
     }
     connected
 }

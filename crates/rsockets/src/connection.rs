@@ -17,6 +17,11 @@ use crate::stream::{Peer, Stream};
 
 const RESET: Errno = Errno(libc::ECONNRESET);
 
+/// What poll(2) says of a socket with something to read, by both names that it has.
+pub(crate) const READABLE: c_short = libc::POLLIN | libc::POLLRDNORM;
+/// The same for room to write.
+pub(crate) const WRITABLE: c_short = libc::POLLOUT | libc::POLLWRNORM;
+
 /// Where a socket stands.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub(crate) enum Phase {
@@ -141,11 +146,15 @@ impl State {
         let Some(stream) = &mut self.stream else { return libc::POLLNVAL };
         let mut found = 0;
         let over = stream.broken.is_some() || stream.peer == Peer::Gone;
-        if stream.inbound.has_data() || over || stream.peer == Peer::Silent || !reads {
-            found |= libc::POLLIN;
+        let no_more = over || stream.peer == Peer::Silent || !reads;
+        if stream.inbound.has_data() || no_more {
+            found |= READABLE;
+        }
+        if no_more {
+            found |= libc::POLLRDHUP;
         }
         if over || !writes || stream.has_room() {
-            found |= libc::POLLOUT;
+            found |= WRITABLE;
         }
         found &= events;
         // Programs take these two for the end, and must not miss what came before it.
@@ -244,12 +253,12 @@ impl Endpoint for State {
     /// What a program that polls the socket is told.
     fn revents(&mut self, events: c_short) -> c_short {
         match self.phase {
-            Phase::Idle => libc::POLLHUP | events & libc::POLLOUT,
+            Phase::Idle => libc::POLLHUP | events & WRITABLE,
             Phase::Listening if self.requests.is_empty() => 0,
-            Phase::Listening => events & libc::POLLIN,
+            Phase::Listening => events & READABLE,
             Phase::Connecting => 0,
             Phase::Failed(_) => {
-                libc::POLLERR | libc::POLLHUP | events & (libc::POLLIN | libc::POLLOUT)
+                libc::POLLERR | libc::POLLHUP | events & (READABLE | WRITABLE | libc::POLLRDHUP)
             }
             Phase::Connected => self.connection_events(events),
         }
@@ -271,7 +280,7 @@ impl Endpoint for State {
     }
 
     fn peer(&self) -> Option<SocketAddr> {
-        self.id.peer()
+        self.id.peer().filter(|_| self.is_answered())
     }
 
     fn options(&mut self) -> &mut Options {

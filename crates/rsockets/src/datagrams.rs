@@ -12,6 +12,7 @@ use uroce_ibverbs::errno::{Errno, INVALID};
 use uroce_ibverbs::udp_arrival::{self, UdpArrival};
 use uroce_rdmacm::resolve::device_towards;
 
+use crate::connection::{READABLE, WRITABLE};
 use crate::datagram_header::{self as header, Introduction};
 use crate::datagram_queue_pair::{Arrival, DatagramQueuePair};
 use crate::deadline::Asleep;
@@ -261,10 +262,10 @@ impl Endpoint for Datagrams {
     fn revents(&mut self, events: c_short) -> c_short {
         let mut found = 0;
         if !self.inbox.is_empty() {
-            found |= libc::POLLIN;
+            found |= READABLE;
         }
         if self.ports.iter().all(DatagramQueuePair::has_place) {
-            found |= libc::POLLOUT;
+            found |= WRITABLE;
         }
         found & events
     }

@@ -65,7 +65,7 @@ impl Handle {
     pub fn unmap(&self, addr: usize, length: usize) -> Result<(), Errno> {
         let socket = self.stream()?;
         let take = |state: &mut State| state.mapped.take(addr, length).map(drop).ok_or(INVALID);
-        let taken = socket.wait_through_signals(Deadline::after(LONG), |state| {
+        let taken = socket.wait_through_signals(&Deadline::after(LONG), |state| {
             tell_unmapped(state, addr, length).then(|| take(state))
         });
         match taken {

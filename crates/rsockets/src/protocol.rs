@@ -2,6 +2,8 @@
 //! 32 bits of immediate data that come with each RDMA WRITE. The facts are those of the protocol text of
 //! rdma-core (`librdmacm/docs/rsocket`), so that either end may be rdma-core's.
 
+use crate::credit_table::BUFFERS;
+
 /// The version of the protocol.
 const VERSION: u8 = 1;
 /// The sender is big-endian: what is written into its tables must be, too.
@@ -109,7 +111,8 @@ impl PrivateData {
         };
         let entries = u64::from(private_data.table.length) * Remote::LEN as u64;
         let mapped = u64::from(private_data.iomaps) * Iomap::LEN as u64;
-        let possible = private_data.table.length > 0
+        // Less would have no room for what is written there.
+        let possible = private_data.table.length as usize >= BUFFERS
             && private_data.table.fits(entries + mapped)
             && private_data.data.fits(u64::from(private_data.data.length));
         (*version == VERSION && possible).then_some(private_data)
@@ -240,6 +243,7 @@ mod tests {
         };
         assert_eq!(with(0, 2), None, "another version");
         assert_eq!(with(23, 0), None, "no table");
+        assert_eq!(with(23, 1), None, "a table without room for two buffers");
         let mut wrapping = PRIVATE_DATA;
         wrapping.data.addr = u64::MAX - 10;
         assert_eq!(PrivateData::decode(&wrapping.encode()), None, "behind the last address");

@@ -108,10 +108,10 @@ impl<S: Endpoint> Socket<S> {
     /// Those of [`wait`](Self::wait) without EINTR.
     pub fn wait_through_signals<T>(
         &self,
-        deadline: Deadline,
+        deadline: &Deadline,
         ready: impl FnMut(&mut S) -> Option<Result<T, Errno>>,
     ) -> Result<T, Errno> {
-        self.wait_again(&deadline, || true, ready)
+        self.wait_again(deadline, || true, ready)
     }
 
     /// Goes on after a signal if `goes_on` says so then.
@@ -210,7 +210,7 @@ impl<S: Endpoint> AnySocket for Socket<S> {
     }
 
     fn peer(&self) -> Option<SocketAddr> {
-        self.state_as_it_was().peer()
+        self.state().peer()
     }
 
     fn option(&self, level: c_int, name: c_int) -> Result<c_int, Errno> {

@@ -131,13 +131,14 @@ fn take(state: &mut State, out: &mut [u8], peek: bool) -> Option<Result<usize, E
     }
 }
 
-/// Whether nothing more will come.
+/// Whether nothing more will come. What a program has left unread when it shut reading down is never read.
 fn at_end(state: &mut State) -> bool {
     let reads = state.reads;
     match state.connected() {
         Some(Ok(stream)) => {
-            !stream.inbound.has_data()
-                && (!reads || stream.peer != Peer::Talks || stream.broken.is_some())
+            !reads
+                || !stream.inbound.has_data()
+                    && (stream.peer != Peer::Talks || stream.broken.is_some())
         }
         _ => true,
     }
@@ -221,6 +222,19 @@ impl Handle {
         pieces: impl Iterator<Item = Result<&'a mut [u8], Errno>>,
         flags: c_int,
     ) -> Result<(usize, Option<SocketAddr>), Errno> {
+        let (got, from, _) = self.receive_message(pieces, flags)?;
+        Ok((got, from))
+    }
+
+    /// The same; says at the end whether there was no room for the rest of a datagram, which is lost.
+    ///
+    /// # Errors
+    /// Those of recvmsg(2); that of the first piece.
+    pub fn receive_message<'a>(
+        &self,
+        pieces: impl Iterator<Item = Result<&'a mut [u8], Errno>>,
+        flags: c_int,
+    ) -> Result<(usize, Option<SocketAddr>, bool), Errno> {
         let mut from = self.peer();
         let mut whole: Option<Vec<u8>> = None;
         if self.is_datagram() {
@@ -248,6 +262,7 @@ impl Handle {
                 Ok(self.receive(out, flags)?.0)
             },
         )?;
-        Ok((got, from))
+        let is_cut = whole.is_some_and(|datagram| datagram.len() > got);
+        Ok((got, from, is_cut))
     }
 }

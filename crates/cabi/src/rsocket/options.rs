@@ -77,8 +77,10 @@ pub(crate) unsafe extern "C" fn rgetsockopt(
     })
 }
 
+/// As much of it as there is room for, which POSIX wants cut off in silence.
+///
 /// # Safety
-/// `value` is null or points to `length` bytes.
+/// `value` is null or points to `length` bytes; `T` is integers.
 unsafe fn write<T: Copy>(
     found: T,
     value: *mut c_void,
@@ -87,12 +89,11 @@ unsafe fn write<T: Copy>(
     if value.is_null() {
         return Err(Errno(libc::EFAULT));
     }
-    if (*length as usize) < size_of::<T>() {
-        return Err(INVALID);
+    *length = (*length).min(size_of::<T>() as socklen_t);
+    // SAFETY: the caller's promise, and no more than there is of both.
+    unsafe {
+        value.cast::<u8>().copy_from_nonoverlapping((&raw const found).cast(), *length as usize);
     }
-    // SAFETY: the caller's promise, and there is room.
-    unsafe { value.cast::<T>().write_unaligned(found) };
-    *length = size_of::<T>() as socklen_t;
     Ok(())
 }
 

@@ -58,7 +58,8 @@ pub(crate) unsafe extern "C" fn rrecvmsg(
         let pieces = unsafe { iovecs(message.msg_iov, message.msg_iovlen)? };
         // SAFETY: each piece says how long it is.
         let pieces = pieces.iter().map(|piece| unsafe { slice_mut(piece.iov_base, piece.iov_len) });
-        let (got, from) = socket.receive_pieces(pieces, flags)?;
+        let (got, from, is_cut) = socket.receive_message(pieces, flags)?;
+        message.msg_flags = if is_cut { libc::MSG_TRUNC } else { 0 };
         let length = &raw mut message.msg_namelen;
         // SAFETY: the header says how long the room for the address is.
         unsafe { address::write(from, message.msg_name.cast(), length)? };

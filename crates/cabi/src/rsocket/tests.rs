@@ -279,12 +279,57 @@ fn a_mapped_buffer_is_written_to() {
 }
 
 #[test]
+fn a_wait_for_all_ends_where_reading_was_shut_down_before_all_was_read() {
+    let both = pair("127.48.93.27:0", "127.48.93.28:0", |_| {});
+    assert_eq!((send(both.0, b"unread", 0), poll(both.1, IN, LONG_MS)), (6, IN));
+    assert_eq!(rshutdown(both.1, libc::SHUT_RD), 0);
+    assert_eq!(receive(both.1, &mut [0; 8], libc::MSG_WAITALL), 0);
+    close(both);
+}
+
+#[test]
+fn poll_knows_all_names_of_what_it_tells() {
+    let both = pair("127.48.93.29:0", "127.48.93.30:0", |_| {});
+    let all = IN | OUT | libc::POLLRDNORM | libc::POLLWRNORM | libc::POLLRDHUP;
+    assert_eq!(poll(both.1, all, 0), OUT | libc::POLLWRNORM);
+    assert_eq!(send(both.0, b"x", 0), 1);
+    assert_eq!(poll(both.1, libc::POLLRDNORM, LONG_MS), libc::POLLRDNORM);
+    assert_eq!(rshutdown(both.0, libc::SHUT_WR), 0);
+    assert_eq!(poll(both.1, libc::POLLRDHUP, LONG_MS), libc::POLLRDHUP, "the peer's half is over");
+    assert_eq!(poll(both.1, all, 0), all);
+    close(both);
+}
+
+#[test]
+fn a_datagram_that_is_cut_off_says_so() {
+    let (one, two) = (datagrams("127.48.93.31:0"), datagrams("127.48.93.32:0"));
+    let mut out = [0_u8; 4];
+    for (length, flags) in [(10, libc::MSG_TRUNC), (4, 0)] {
+        assert_eq!(send_to(one, &vec![7; length], name(two)), length as isize);
+        let mut piece = iovec { iov_base: out.as_mut_ptr().cast(), iov_len: out.len() };
+        // SAFETY: integers and null pointers.
+        let mut message: libc::msghdr = unsafe { zeroed() };
+        (message.msg_iov, message.msg_iovlen) = (&raw mut piece, 1);
+        // SAFETY: a header with one piece.
+        assert_eq!(unsafe { rrecvmsg(two, &raw mut message, 0) }, 4);
+        assert_eq!(message.msg_flags, flags, "{length} bytes");
+    }
+    assert_eq!((rclose(one), rclose(two)), (0, 0));
+}
+
+#[test]
 fn nobody_listens() {
     let caller = new();
     bind(caller, "127.48.93.17:0");
     let (other, mut at) = listener("127.48.93.18:0");
     at.set_port(at.port() ^ 1);
     assert_eq!((connect(caller, at), errno()), (-1, libc::ECONNREFUSED));
+    // SAFETY: integers; room for an address.
+    unsafe {
+        let (mut storage, mut length): (sockaddr_storage, _) = (zeroed(), V4);
+        let found = rgetpeername(caller, (&raw mut storage).cast(), &raw mut length);
+        assert_eq!((found, errno()), (-1, libc::ENOTCONN));
+    }
     assert_eq!((rclose(caller), rclose(other)), (0, 0));
 }
 
@@ -349,6 +394,12 @@ fn options_and_names() {
     assert_eq!(get(libc::SOL_SOCKET, libc::SO_TYPE), (0, libc::SOCK_STREAM));
     assert!(get(libc::IPPROTO_TCP, libc::TCP_MAXSEG).1 >= 256);
     assert_eq!(get(libc::SOL_SOCKET, 9999).0, -1);
+    let (mut cut, mut length): (u16, socklen_t) = (u16::MAX, 1);
+    let (at, size) = ((&raw mut cut).cast(), &raw mut length);
+    // SAFETY: room for more than one byte.
+    let done = unsafe { rgetsockopt(both.0, libc::SOL_SOCKET, libc::SO_TYPE, at, size) };
+    let type_byte = (libc::SOCK_STREAM as u8).to_ne_bytes()[0];
+    assert_eq!((done, length, cut.to_ne_bytes()), (0, 1, [type_byte, 0xff]));
     assert_eq!(name(both.0).ip().to_string(), "127.48.93.20");
     assert_eq!(send(both.1, b"from", 0), 4);
     // SAFETY: room for an address; integers.
