@@ -144,26 +144,46 @@ pub(crate) unsafe extern "C" fn repoll_ctl(
                 })
                 .ok_or(Errno(libc::EFAULT))?,
         };
-        with(set, |set| change(set, operation, member))?
+        with(set, |members| change(members, set, operation, member))?
     })
 }
 
-fn change(set: &mut PollSet, operation: c_int, member: Member) -> Result<(), Errno> {
+fn change(set: &mut PollSet, epoll: c_int, operation: c_int, member: Member) -> Result<(), Errno> {
     let members = &mut set.members;
     let found = members.iter().position(|known| known.fd == member.fd);
     match (operation, found) {
-        // One that is disarmed may have been closed since, and this be another one with its number.
-        (libc::EPOLL_CTL_ADD, Some(index)) if members[index].is_disarmed => members[index] = member,
-        (libc::EPOLL_CTL_ADD, Some(_)) => return Err(Errno(libc::EEXIST)),
-        (libc::EPOLL_CTL_ADD, None) => members.push(member),
+        (libc::EPOLL_CTL_ADD, found) => match (register(epoll, operation, member.fd), found) {
+            // The one that had this number was closed.
+            (Ok(()), Some(index)) => members[index] = member,
+            (Err(Errno(libc::EEXIST)), Some(index)) if members[index].is_disarmed => {
+                members[index] = member;
+            }
+            (Ok(()) | Err(Errno(libc::EEXIST)), None) => members.push(member),
+            (Err(errno), _) => return Err(errno),
+        },
         (libc::EPOLL_CTL_MOD, Some(index)) => members[index] = member,
         // The others keep their turn.
-        (libc::EPOLL_CTL_DEL, Some(index)) => drop(members.remove(index)),
+        (libc::EPOLL_CTL_DEL, Some(index)) => {
+            members.remove(index);
+            // The kernel may have forgotten it before.
+            let _gone = register(epoll, operation, member.fd);
+        }
         (libc::EPOLL_CTL_MOD | libc::EPOLL_CTL_DEL, None) => return Err(Errno(libc::ENOENT)),
         _ => return Err(INVALID),
     }
     set.has_changed();
     Ok(())
+}
+
+/// Adds a member to the kernel's set, which is never waited for, or removes or looks for it. The kernel forgets what is closed: that
+/// is how another descriptor with the same number is told from it.
+fn register(epoll: c_int, operation: c_int, fd: c_int) -> Result<(), Errno> {
+    let mut nothing = epoll_event { events: 0, u64: 0 };
+    // SAFETY: numbers, and an event.
+    match unsafe { libc::epoll_ctl(epoll, operation, fd, &raw mut nothing) } {
+        0 => Ok(()),
+        _ => Err(Errno::last()),
+    }
 }
 
 /// repoll_wait(3), as epoll_wait(2).
@@ -189,18 +209,19 @@ pub(crate) unsafe extern "C" fn repoll_wait(
 }
 
 /// The data and events of what is in a set and has something, as soon as there is some, or the time is over.
-fn ready(set: c_int, deadline: &Deadline, most: usize) -> Result<Vec<(u64, u32)>, Errno> {
+fn ready(epoll: c_int, deadline: &Deadline, most: usize) -> Result<Vec<(u64, u32)>, Errno> {
     loop {
-        let (members, change) = with(set, PollSet::watch)??;
+        let (members, change) = with(epoll, PollSet::watch)??;
         let mut fds: Vec<pollfd> = members.iter().map(Member::wanted).collect();
         fds.push(pollfd { fd: change.as_raw_fd(), events: libc::POLLIN, revents: 0 });
         poll(&mut fds, deadline)?;
         let mut again = fds.pop().is_some_and(|change| change.revents != 0);
         let found = members.iter().zip(&fds).filter(|(_, one)| one.revents != 0);
         let mut ready = Vec::new();
-        with(set, |set| {
+        with(epoll, |set| {
             for (member, one) in found {
-                if one.revents & libc::POLLNVAL != 0 {
+                let is_there = || register(epoll, libc::EPOLL_CTL_MOD, member.fd).is_ok();
+                if one.revents & libc::POLLNVAL != 0 || !is_there() {
                     set.leave(member.fd);
                     again = true;
                 } else if ready.len() < most && set.tell(member) {
@@ -280,8 +301,10 @@ mod tests {
             assert_eq!(repoll_ctl(set, libc::EPOLL_CTL_ADD, fd, &raw mut event), 0);
             assert_eq!(rclose(fd), 0);
             assert_eq!(repoll_ctl(set, libc::EPOLL_CTL_MOD, fd, &raw mut event), -1, "it has left");
+            // It has the number of the first, unless another test has.
+            let fd = rsocket(libc::AF_INET, libc::SOCK_STREAM, 0);
             assert_eq!(repoll_ctl(set, libc::EPOLL_CTL_ADD, fd, &raw mut event), 0, "another one");
-            libc::close(set);
+            assert_eq!((rclose(fd), libc::close(set)), (0, 0));
         }
     }
 
@@ -335,6 +358,36 @@ mod tests {
                 libc::close(fd);
             }
             libc::close(set);
+        }
+    }
+
+    #[test]
+    fn another_descriptor_with_the_number_of_one_that_was_closed_is_a_new_member() {
+        let set = repoll_create(libc::EPOLL_CLOEXEC);
+        let mut event = epoll_event { events: libc::EPOLLIN as u32, u64: 1 };
+        // SAFETY: descriptors of this test, and an event.
+        unsafe {
+            // A new file behind a number that no other test gets meanwhile; the one before is closed with that.
+            let place = |value| {
+                let file = libc::eventfd(value, 0);
+                assert_eq!((libc::dup2(file, 720), libc::close(file)), (720, 0));
+            };
+            place(0);
+            assert_eq!(repoll_ctl(set, libc::EPOLL_CTL_ADD, 720, &raw mut event), 0);
+            place(1);
+            assert_eq!(told(set), [], "it was not added");
+            event.u64 = 2;
+            assert_eq!(repoll_ctl(set, libc::EPOLL_CTL_ADD, 720, &raw mut event), 0);
+            assert_eq!(told(set), [(libc::EPOLLIN as u32, 2)]);
+            place(1);
+            event.u64 = 3;
+            assert_eq!(
+                repoll_ctl(set, libc::EPOLL_CTL_ADD, 720, &raw mut event),
+                0,
+                "no wait between"
+            );
+            assert_eq!(told(set), [(libc::EPOLLIN as u32, 3)]);
+            assert_eq!((libc::close(720), libc::close(set)), (0, 0));
         }
     }
 
