@@ -5,6 +5,7 @@ use std::collections::{HashMap, VecDeque};
 use std::io::ErrorKind;
 use std::net::{IpAddr, SocketAddr, UdpSocket};
 use std::os::fd::{AsFd, AsRawFd};
+use std::time::{Duration, Instant};
 
 use libc::{c_int, c_short};
 use socket2::{Domain, SockRef, Socket, Type};
@@ -26,6 +27,9 @@ const MOST_PEERS: usize = 4_096;
 pub(crate) const MOST_PORTS: usize = 64;
 /// Datagrams of UDP that are taken at once.
 const MOST_INTRODUCTIONS: usize = 64;
+/// A peer that has said nothing for so long may have ended, and another program have its address: a datagram goes by UDP again,
+/// which it answers with the number of its queue pair.
+const MOST_SILENCE: Duration = Duration::from_secs(1);
 /// The longest datagram of UDP.
 const LONGEST: usize = 65_535;
 
@@ -36,8 +40,8 @@ pub(crate) struct Datagrams {
     ports: Vec<DatagramQueuePair>,
     /// The device from which to reach an address.
     routes: HashMap<IpAddr, IpAddr>,
-    /// Queue pairs of peers.
-    peers: HashMap<SocketAddr, u32>,
+    /// Queue pairs of peers, and when they were heard of last.
+    peers: HashMap<SocketAddr, (u32, Instant)>,
     inbox: VecDeque<(SocketAddr, Vec<u8>)>,
     /// The only peer, if the program has named one.
     only: Option<SocketAddr>,
@@ -142,7 +146,9 @@ impl Datagrams {
         if header::length(address) + data.len() > port.most {
             return Err(Errno(libc::EMSGSIZE));
         }
-        if let Some(qpn) = self.peers.get(&to) {
+        if let Some((qpn, heard)) = self.peers.get(&to)
+            && heard.elapsed() < MOST_SILENCE
+        {
             return port.send([&header::encode(local), data], to.ip(), *qpn);
         }
         let introduction = Introduction { is_data: true, qpn: port.qpn(), to: to.ip() };
@@ -176,7 +182,7 @@ impl Datagrams {
         if self.peers.len() >= MOST_PEERS {
             self.peers.clear();
         }
-        self.peers.insert(peer, qpn);
+        self.peers.insert(peer, (qpn, Instant::now()));
     }
 
     /// Takes what has come by UDP.

@@ -18,20 +18,45 @@ const RECEIVE_FLAGS: c_int =
 /// The longest datagram.
 const LONGEST: usize = 65_535;
 
-/// Sends all of it, or as much as there is room for if the call does not wait.
-fn send(socket: &Known, data: &[u8], flags: c_int, to: Option<SocketAddr>) -> Result<usize, Errno> {
+/// Sends all pieces, or as much as there is room for if the call does not wait; those of a datagram go together.
+fn send(
+    socket: &Known,
+    pieces: &[&[u8]],
+    flags: c_int,
+    to: Option<SocketAddr>,
+) -> Result<usize, Errno> {
     if flags & !SEND_FLAGS != 0 {
         return Err(NOT_SUPPORTED);
     }
     match socket {
         Known::Stream(_) if to.is_some() => Err(Errno(libc::EISCONN)),
         Known::Stream(socket) => {
-            send_with(socket, data.len(), flags, |stream, done| stream.send(&data[done..]))
+            let whole = pieces.iter().map(|piece| piece.len()).sum();
+            send_with(socket, whole, flags, |stream, done| stream.send(rest_of(pieces, done)))
         }
         Known::Datagram(socket) => {
+            let joined;
+            let data = match pieces {
+                [one] => one,
+                several => {
+                    joined = several.concat();
+                    &joined[..]
+                }
+            };
             socket.wait(socket.deadline(flags), |state| state.send(data, to))
         }
     }
+}
+
+/// What is left of the piece that byte `done` of all of them is in.
+fn rest_of<'a>(pieces: &[&'a [u8]], mut done: usize) -> &'a [u8] {
+    for piece in pieces {
+        match piece.get(done..) {
+            Some(rest) if !rest.is_empty() => return rest,
+            _ => done -= piece.len(),
+        }
+    }
+    &[]
 }
 
 /// Gives bytes to the stream until all are gone. What was sent before an error counts.
@@ -48,11 +73,18 @@ pub(crate) fn send_with(
             Ok(stream) => stream,
             Err(errno) => return Some(Err(errno)),
         };
-        match sendable(stream, writes).and_then(|()| put(stream, sent)) {
-            Ok(now) => sent += now,
-            Err(errno) => return Some(Err(errno)),
+        // What there is room for goes without a gap for the bytes of another thread.
+        loop {
+            match sendable(stream, writes).and_then(|()| put(stream, sent)) {
+                Ok(now) if sent + now == whole => {
+                    sent = whole;
+                    return Some(Ok(()));
+                }
+                Ok(0) => return None,
+                Ok(now) => sent += now,
+                Err(errno) => return Some(Err(errno)),
+            }
         }
-        (sent == whole).then_some(Ok(()))
     });
     match done {
         Err(errno) if sent == 0 => Err(errno),
@@ -173,7 +205,7 @@ impl Handle {
     /// # Errors
     /// Those of send(2).
     pub fn send(&self, data: &[u8], flags: c_int, to: Option<SocketAddr>) -> Result<usize, Errno> {
-        send(&self.0, data, flags, to)
+        send(&self.0, &[data], flags, to)
     }
 
     /// Sends pieces in turn; those of a datagram go together. A piece may be one that the program has given wrongly.
@@ -186,19 +218,16 @@ impl Handle {
         flags: c_int,
         to: Option<SocketAddr>,
     ) -> Result<usize, Errno> {
-        let mut together = Vec::new();
-        let sent = each_piece(
-            pieces,
-            |piece| piece.len(),
-            |data, _| {
-                if !self.is_datagram() {
-                    return self.send(data, flags, to);
-                }
-                together.extend_from_slice(data);
-                Ok(data.len())
-            },
-        )?;
-        if self.is_datagram() { self.send(&together, flags, to) } else { Ok(sent) }
+        let mut right = Vec::new();
+        for piece in pieces {
+            match piece {
+                Ok(piece) => right.push(piece),
+                Err(errno) if right.is_empty() => return Err(errno),
+                // A stream goes as far as the program has given it rightly.
+                Err(_) => break,
+            }
+        }
+        send(&self.0, &right, flags, to)
     }
 
     /// Fills `out` with what there is, or to its end if `flags` say so; 0: no more will come. Returns who sent it, too.

@@ -182,6 +182,30 @@ fn pieces_are_sent_and_received_in_turn() {
 }
 
 #[test]
+fn pieces_of_one_call_are_not_torn_by_another_thread() {
+    const RECORDS: usize = 2_000;
+    let both = pair("127.48.93.35:0", "127.48.93.36:0", |_| {});
+    let write = |mark: u8| {
+        let half = [mark; 4];
+        let pieces = [(); 2].map(|()| iovec { iov_base: half.as_ptr() as *mut c_void, iov_len: 4 });
+        for _ in 0..RECORDS {
+            // SAFETY: two slices.
+            assert_eq!(unsafe { rwritev(both.0, pieces.as_ptr(), 2) }, 8);
+        }
+    };
+    std::thread::scope(|scope| {
+        scope.spawn(|| write(1));
+        scope.spawn(|| write(2));
+        let mut record = [0; 8];
+        for _ in 0..2 * RECORDS {
+            assert_eq!(receive(both.1, &mut record, libc::MSG_WAITALL), 8);
+            assert!(record.iter().all(|byte| *byte == record[0]), "torn: {record:?}");
+        }
+    });
+    close(both);
+}
+
+#[test]
 fn calls_do_not_wait_if_the_program_says_so() {
     let (listener, at) = listener("127.48.93.7:0");
     let nonblocking = libc::O_NONBLOCK.into();
@@ -298,6 +322,25 @@ fn poll_knows_all_names_of_what_it_tells() {
     assert_eq!(poll(both.1, libc::POLLRDHUP, LONG_MS), libc::POLLRDHUP, "the peer's half is over");
     assert_eq!(poll(both.1, all, 0), all);
     close(both);
+}
+
+#[test]
+fn datagrams_reach_another_program_that_has_the_address_of_the_first() {
+    let (one, two) = (datagrams("127.48.93.33:0"), datagrams("127.48.93.34:0"));
+    let (at, mut out) = (name(two), [0; 8]);
+    let mut exchange = |two| {
+        assert_eq!(send_to(one, b"ping", at), 4);
+        assert_eq!((poll(two, IN, LONG_MS), receive_from(two, &mut out).0), (IN, 4));
+    };
+    exchange(two);
+    // The answer, which has the number of the queue pair, is taken by any call.
+    assert_eq!(receive(one, &mut [0; 8], libc::MSG_DONTWAIT), -1);
+    exchange(two);
+    assert_eq!(rclose(two), 0);
+    let two = datagrams(&at.to_string());
+    let came = (0..100).any(|_| send_to(one, b"ping", at) == 4 && poll(two, IN, 100) == IN);
+    assert!(came, "100 datagrams in 10 s were lost");
+    assert_eq!((rclose(one), rclose(two)), (0, 0));
 }
 
 #[test]
