@@ -90,7 +90,8 @@ impl Datagrams {
 
     /// Sends to this peer, and takes no datagrams of others.
     pub fn connect(&mut self, peer: SocketAddr) -> Result<(), Errno> {
-        self.port_to(peer.ip())?;
+        let index = self.port_to(peer.ip())?;
+        self.named(self.ports[index].address)?;
         self.only = Some(peer);
         Ok(())
     }

@@ -54,9 +54,16 @@ pub(crate) unsafe extern "C" fn rselect(
         // SAFETY: null or sets, as rselect(3) asks; descriptors below FD_SETSIZE.
         let mut fds: Vec<pollfd> =
             (0..count).filter_map(|fd| unsafe { wanted(fd, &sets) }).collect();
-        poll(&mut fds, &deadline)?;
-        if fds.iter().any(|one| one.revents & libc::POLLNVAL != 0) {
-            return Err(Errno(libc::EBADF));
+        loop {
+            poll(&mut fds, &deadline)?;
+            if fds.iter().any(|one| one.revents & libc::POLLNVAL != 0) {
+                return Err(Errno(libc::EBADF));
+            }
+            if deadline.is_over() || fds.iter().any(is_told) {
+                break;
+            }
+            // poll(2) ends for what no set asks for, such as the end of one that is asked for exceptions; select(2) waits on.
+            fds.retain(|one| one.revents == 0);
         }
         // SAFETY: the same sets and descriptors.
         Ok(unsafe { tell(&fds, &sets) })
@@ -80,6 +87,11 @@ unsafe fn wanted(fd: c_int, sets: &[*mut fd_set; 3]) -> Option<pollfd> {
         }
     }
     (events != 0).then_some(pollfd { fd, events, revents: 0 })
+}
+
+/// True if a set that the descriptor is in tells of what it has.
+fn is_told(one: &pollfd) -> bool {
+    SETS.iter().any(|(event, answers)| one.events & event != 0 && one.revents & answers != 0)
 }
 
 /// Leaves in the sets what is ready, and counts it.

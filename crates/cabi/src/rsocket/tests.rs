@@ -4,6 +4,7 @@ mod mapping;
 mod slow_link;
 
 use std::net::SocketAddr;
+use std::os::fd::AsRawFd as _;
 use std::ptr::null_mut;
 
 use libc::{c_int, c_void, iovec, pollfd, sockaddr_storage, socklen_t};
@@ -322,6 +323,30 @@ fn poll_knows_all_names_of_what_it_tells() {
     assert_eq!(poll(both.1, libc::POLLRDHUP, LONG_MS), libc::POLLRDHUP, "the peer's half is over");
     assert_eq!(poll(both.1, all, 0), all);
     close(both);
+}
+
+#[test]
+fn a_datagram_socket_that_is_connected_has_a_port() {
+    let (one, two) = (rsocket(libc::AF_INET, libc::SOCK_DGRAM, 0), datagrams("127.48.93.37:0"));
+    assert_eq!((connect(one, name(two)), name(one).port() > 0), (0, true));
+    assert_eq!((rclose(one), rclose(two)), (0, 0));
+}
+
+#[test]
+fn select_waits_for_what_its_sets_ask_for() {
+    let (reader, writer) = std::io::pipe().expect("two descriptors");
+    drop(writer);
+    let mut time = libc::timeval { tv_sec: 0, tv_usec: 200_000 };
+    let begin = std::time::Instant::now();
+    // SAFETY: a set of integers, and a descriptor of this test.
+    unsafe {
+        let (fd, mut set) = (reader.as_raw_fd(), zeroed());
+        libc::FD_SET(fd, &raw mut set);
+        let sets = (null_mut(), null_mut(), &raw mut set);
+        assert_eq!(rselect(fd + 1, sets.0, sets.1, sets.2, &raw mut time), 0);
+        assert!(!libc::FD_ISSET(fd, &raw const set));
+    }
+    assert!(begin.elapsed() >= std::time::Duration::from_millis(200), "it came back early");
 }
 
 #[test]
