@@ -3,7 +3,7 @@
 use std::io::{self, IoSlice, IoSliceMut};
 use std::mem::MaybeUninit;
 use std::os::fd::{AsFd, BorrowedFd, OwnedFd};
-use std::os::unix::fs::PermissionsExt;
+use std::os::unix::fs::{FileTypeExt, PermissionsExt};
 use std::path::Path;
 use std::time::Instant;
 
@@ -56,11 +56,15 @@ fn socket() -> io::Result<OwnedFd> {
     Ok(socket)
 }
 
-/// A socket at `path` that clients connect to, with these permissions. One that nobody listens on is replaced.
+/// A socket at `path` that clients connect to, with these permissions. One that nobody listens on is replaced; nothing
+/// else is.
 pub(crate) fn listen(path: &Path, mode: u32) -> io::Result<OwnedFd> {
     let address = SocketAddrUnix::new(path)?;
     let listener = socket()?;
     match net::bind(&listener, &address) {
+        Err(Errno::ADDRINUSE) if !std::fs::symlink_metadata(path)?.file_type().is_socket() => {
+            return Err(io::Error::new(io::ErrorKind::AlreadyExists, "it is no socket"));
+        }
         Err(Errno::ADDRINUSE) if net::connect(&socket()?, &address) == Err(Errno::CONNREFUSED) => {
             std::fs::remove_file(path)?;
             net::bind(&listener, &address)?;

@@ -4,7 +4,7 @@ use std::collections::HashMap;
 use std::fs;
 use std::io;
 use std::net::SocketAddr;
-use std::path::PathBuf;
+use std::path::{Path, PathBuf};
 use std::time::{Duration, Instant};
 
 use uroce_wire::Slot;
@@ -13,6 +13,9 @@ use crate::message::SlotToken;
 
 /// Time for which a slot is kept for the client that had it. Clients look for the service more often than that.
 const KEPT: Duration = Duration::from_secs(35);
+
+/// Bytes of the file at most: a line has no more than 128, and each of many addresses 64 slots.
+const LONGEST: u64 = 1 << 20;
 
 /// The owner of a slot.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
@@ -32,6 +35,24 @@ pub(super) struct SlotMemo {
 }
 
 impl SlotMemo {
+    /// Whether `file` can be the file of slots: there is none, or it has nothing but slots in it. Another one would be replaced.
+    ///
+    /// # Errors
+    /// It is no file, or has other things in it.
+    pub(super) fn check(file: &Path) -> io::Result<()> {
+        let is_right = match fs::symlink_metadata(file) {
+            Err(error) if error.kind() == io::ErrorKind::NotFound => true,
+            found => {
+                let found = found?;
+                found.is_file()
+                    && found.len() <= LONGEST
+                    && fs::read(file)?.split(|byte| *byte == b'\n').all(is_line)
+            }
+        };
+        let what = "it is no file of slots: remove it, or name another --slots";
+        if is_right { Ok(()) } else { Err(io::Error::new(io::ErrorKind::InvalidData, what)) }
+    }
+
     /// What the file says; nothing if there is none.
     pub(super) fn load(file: PathBuf) -> Self {
         let text = fs::read_to_string(&file).unwrap_or_default();
@@ -73,13 +94,19 @@ impl SlotMemo {
 
     fn write(&self, text: &str) -> io::Result<()> {
         use std::os::unix::fs::OpenOptionsExt;
-        let new = self.file.with_extension("new");
+        let mut new = self.file.clone().into_os_string();
+        new.push(format!(".uroce-{}", std::process::id()));
         fs::remove_file(&new).ok();
         let mut file =
             fs::OpenOptions::new().write(true).create_new(true).mode(0o600).open(&new)?;
         io::Write::write_all(&mut file, text.as_bytes())?;
         fs::rename(new, &self.file)
     }
+}
+
+/// A line of the file, or what is behind its end.
+fn is_line(line: &[u8]) -> bool {
+    line.is_empty() || std::str::from_utf8(line).ok().and_then(read_line).is_some()
 }
 
 fn line((addr, slot): &(SocketAddr, Slot), owner: &SlotOwner) -> String {
@@ -119,8 +146,12 @@ mod tests {
         }
         memo.give(place(3), owner);
         assert!(!memo.is_kept_for(place(3), owner), "it is there");
+        assert!(SlotMemo::check(&file).is_ok());
         std::fs::write(&file, "nonsense\n\n10.0.0.1:1 0 1 1\n").expect("written");
         assert!(SlotMemo::load(file.clone()).awaited.is_empty());
-        std::fs::remove_file(file).expect("removed");
+        assert!(SlotMemo::check(&file).is_err(), "it is somebody else's");
+        std::fs::remove_file(&file).expect("removed");
+        assert!(SlotMemo::check(&file).is_ok(), "there is none");
+        assert!(SlotMemo::check(Path::new("/dev/full")).is_err());
     }
 }

@@ -119,12 +119,15 @@ impl PortService {
     ///
     /// # Errors
     ///
-    /// When its socket cannot be opened, or the process has no free descriptor.
+    /// When its socket cannot be opened, the file of slots is another one (`InvalidData`), or the process has no free descriptor.
     pub fn new(
         datapaths: Vec<Box<dyn Datapath>>,
         gsi: GsiTarget,
         (listener, options): (Option<OwnedFd>, ServiceOptions),
     ) -> io::Result<Self> {
+        SlotMemo::check(&options.slots).map_err(|error| {
+            io::Error::new(error.kind(), format!("{}: {error}", options.slots.display()))
+        })?;
         let listener = match (listener, &options.socket) {
             (Some(listener), _) => listener,
             (None, Some(path)) => control::listen(path, options.mode)?,

@@ -169,8 +169,14 @@ fn client_as_json(client: &ClientStatus) -> serde_json::Value {
 }
 
 fn unserved(socket: &std::path::Path, error: &std::io::Error) -> Failure {
+    if error.kind() == std::io::ErrorKind::InvalidData {
+        return Failure::environment(error);
+    }
     let failure = Failure::environment(format!("cannot listen at {}: {error}", socket.display()));
     match error.kind() {
+        std::io::ErrorKind::AlreadyExists => {
+            failure.help("name another --socket, or remove what is there")
+        }
         std::io::ErrorKind::AddrInUse => failure.help(
             "a service runs there already: `uroce serve --status` shows it; name another --socket",
         ),

@@ -139,6 +139,30 @@ impl Drop for Ended {
     }
 }
 
+#[test]
+fn a_file_that_is_not_the_services_stays_as_it_is() {
+    let folder = folder("files");
+    let file = folder.join("notes");
+    std::fs::write(&file, "important\n").expect("a file");
+    let free = std::net::UdpSocket::bind("127.0.0.1:0").expect("loopback");
+    let port = free.local_addr().expect("bound").port();
+    drop(free);
+    let other = folder.join("socket");
+    let (file_name, other) = (file.display(), other.display());
+    for (options, why) in [
+        (format!("--socket {file_name}"), "it is no socket"),
+        (format!("--socket {other} --slots {file_name}"), "it is no file of slots"),
+        (format!("--socket {other} --slots /dev/full"), "it is no file of slots"),
+    ] {
+        let mut command = uroce(&format!("serve 127.0.0.1 --roce-port {port} {options}"));
+        let output = command.output().expect("the program was built");
+        assert_eq!(code(&output), 3, "{options}");
+        assert!(stderr(&output).contains(why), "{options}: {}", stderr(&output));
+    }
+    assert_eq!(std::fs::read(&file).expect("it is there"), b"important\n");
+    std::fs::remove_dir_all(folder).expect("removed");
+}
+
 /// As a socket unit starts it: the socket is open before the service, which finds it as descriptor 3.
 #[test]
 fn the_socket_may_come_from_the_init_system() {
