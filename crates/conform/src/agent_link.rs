@@ -21,6 +21,11 @@ pub trait AgentLink {
         let _ = wanted;
         Ok(None)
     }
+
+    /// True if the card says what the device has; stock programs do not tell that.
+    fn knows_device(&self) -> bool {
+        true
+    }
 }
 
 /// Why the agent does not answer.

@@ -147,6 +147,11 @@ impl<'r> Bench<'r> {
         }
     }
 
+    /// True if the card says what the device has.
+    pub(crate) fn knows_device(&self) -> bool {
+        self.agent.borrow().knows_device()
+    }
+
     /// A queue pair of a stock program, if that is how queue pairs come about.
     pub(crate) fn offer(&self, mut wanted: Wanted) -> Result<Option<Offer>, Stop> {
         wanted.takes = self.needed.borrow().get(self.opened.get()).copied().unwrap_or_default();

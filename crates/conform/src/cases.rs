@@ -23,6 +23,7 @@ mod timing;
 mod windows;
 mod xrc;
 
+use crate::stock::needs_agent;
 use crate::verdict::{check, fail, unexpected};
 use crate::{Bench, Case, Outcome, Stop};
 
@@ -55,6 +56,14 @@ const FAMILIES: &[&[Case]] = &[
 /// The device has what a case is about.
 fn needs(has: bool, else_why: &str) -> Outcome {
     if has { Ok(()) } else { Err(Stop::NotApplicable(else_why.to_owned())) }
+}
+
+/// The same for what not every device has: its card says so, but stock programs have none.
+fn needs_extension(b: &Bench<'_>, has: bool, what: &str) -> Outcome {
+    if !has && !b.knows_device() {
+        return needs_agent(&format!("no program tells whether the device has {what}"));
+    }
+    needs(has, &format!("the device has no {what}"))
 }
 
 /// A connection of its own takes requests: that another queue pair answered nothing was its own will.

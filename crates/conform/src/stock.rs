@@ -170,7 +170,8 @@ mod tests {
     use super::*;
     use crate::fake::{FakeWire, card};
     use crate::{
-        AgentError, AgentLink, Bench, Patience, Reply, Report, Request, Selection, Verdict, run,
+        AgentError, AgentLink, Bench, Card, Patience, Reply, Report, Request, Selection, Verdict,
+        run,
     };
 
     /// Programs that never answer a packet.
@@ -180,6 +181,10 @@ mod tests {
     }
 
     impl AgentLink for Programs {
+        fn knows_device(&self) -> bool {
+            false
+        }
+
         fn call(
             &mut self,
             request: &Request,
@@ -207,16 +212,29 @@ mod tests {
     const READS: Takes = Takes { read: true, write: false, ..WRITES };
 
     fn ran(case: &str, takes: &[Takes]) -> (Report, Programs) {
+        ran_on(&card(), case, takes)
+    }
+
+    fn ran_on(card: &Card, case: &str, takes: &[Takes]) -> (Report, Programs) {
         let mut programs = Programs { takes: takes.to_vec(), wanted: vec![] };
         let selection = Selection { only: vec![case.to_owned()], ..Selection::default() };
         let mut wire = FakeWire::default();
-        let report = run(&selection, &mut wire, &mut programs, &card(), &mut |_| true);
+        let report = run(&selection, &mut wire, &mut programs, card, &mut |_| true);
         assert_eq!(report.lost, None);
         (report, programs)
     }
 
     fn needs_agent_in(report: &Report) -> bool {
         matches!(&report.cases[0].verdict, Verdict::NotApplicable(why) if why.contains("agent"))
+    }
+
+    #[test]
+    fn nothing_is_said_of_what_a_device_has_that_nobody_was_asked_about() {
+        let unknown = Card::new("unknown", card().address);
+        for case in ["rc.responder.flush", "xrc.requester.good", "rc.responder.window"] {
+            let (report, _) = ran_on(&unknown, case, &[WRITES, READS]);
+            assert!(needs_agent_in(&report), "{case}: {:?}", report.cases[0].verdict);
+        }
     }
 
     #[test]

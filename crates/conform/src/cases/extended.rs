@@ -2,7 +2,7 @@
 
 use uroce_wire::{NakCode, Opcode, Reth};
 
-use super::{check, needs, unexpected};
+use super::{check, needs, needs_extension, unexpected};
 use crate::case::cases;
 use crate::memory::{REMOTE_RKEY, REMOTE_VA};
 use crate::{Access, Bench, Icrc, Outcome, Packet, Qp, Stop, status};
@@ -39,11 +39,11 @@ const WORD: u64 = 0x0102_0304_0506_0708;
 const FLUSHABLE: Access = Access { flush: true, ..Access::ALL };
 
 fn needs_flush(b: &Bench<'_>) -> Outcome {
-    needs(b.card().extensions.flush, "the device has no FLUSH")
+    needs_extension(b, b.card().extensions.flush, "FLUSH")
 }
 
 fn needs_atomic_write(b: &Bench<'_>) -> Outcome {
-    needs(b.card().extensions.atomic_write, "the device has no ATOMIC WRITE")
+    needs_extension(b, b.card().extensions.atomic_write, "ATOMIC WRITE")
 }
 
 /// A connection whose memory may be flushed.

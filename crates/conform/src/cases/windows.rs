@@ -3,7 +3,7 @@
 use uroce_wire::{NakCode, Opcode};
 
 use super::sequence::needs_atomics;
-use super::{check, fail, needs};
+use super::{check, fail, needs, needs_extension};
 use crate::case::cases;
 use crate::windows::Window;
 use crate::{Access, Bench, Operation, Outcome, Packet, Qp, Stop, pattern, status};
@@ -26,11 +26,11 @@ cases! {
 const BINDABLE: Access = Access { bind: true, ..Access::ALL };
 
 fn needs_windows(b: &Bench<'_>) -> Outcome {
-    needs(b.card().extensions.windows, "the device has no memory windows of type 2")
+    needs_extension(b, b.card().extensions.windows, "memory windows of type 2")
 }
 
 fn needs_invalidate(b: &Bench<'_>) -> Outcome {
-    needs(b.card().extensions.invalidate, "the device has no SEND that invalidates")
+    needs_extension(b, b.card().extensions.invalidate, "SEND that invalidates")
 }
 
 /// A connection to whose region windows may be bound.

@@ -2,7 +2,7 @@
 
 use uroce_wire::{NakCode, Opcode};
 
-use super::{check, needs};
+use super::{check, needs_extension};
 use crate::case::cases;
 use crate::{Bench, Operation, Outcome, Qp, Stop, status};
 
@@ -17,7 +17,7 @@ cases! {
 }
 
 fn needs_xrc(b: &Bench<'_>) -> Outcome {
-    needs(b.card().extensions.xrc, "the device has no XRC")
+    needs_extension(b, b.card().extensions.xrc, "XRC")
 }
 
 fn receiver<'b, 'r>(b: &'b Bench<'r>) -> Result<Qp<'b, 'r>, Stop> {

@@ -200,6 +200,10 @@ impl Programs {
 }
 
 impl AgentLink for Programs {
+    fn knows_device(&self) -> bool {
+        false
+    }
+
     fn call(&mut self, request: &Request, _waiting: &mut dyn FnMut()) -> Result<Reply, AgentError> {
         self.current = None;
         match request {
