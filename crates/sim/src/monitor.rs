@@ -182,10 +182,11 @@ impl Monitor {
     }
 
     /// Requests of this queue pair, and responses to it, up to seven, that have met a fault since its last acknowledgement,
-    /// or so shortly before that they may still have been on their way.
+    /// or so shortly before that they may still have been on their way. Behind an acknowledgement after which it has sent
+    /// nothing it may have failed before, and its application not have seen it.
     pub(crate) fn recent_faults(&self, requester: NodeQpn, on_their_way_ns: u64) -> usize {
         let side = self.sides.get(&requester);
-        side.map_or(0, |side| side.requests.recent_faults(on_their_way_ns))
+        side.map_or(0, |side| side.requests.recent_faults_if_silent(on_their_way_ns))
     }
 
     /// A MAD under a forged address may be answered to who has that address.

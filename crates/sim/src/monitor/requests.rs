@@ -57,6 +57,10 @@ pub(super) struct RequestMonitor {
     faults_ns: VecDeque<u64>,
     /// When `acknowledged` has grown.
     progress_ns: u64,
+    /// When it had grown before the last request was sent.
+    progress_before_sent_ns: u64,
+    /// A request was sent since `acknowledged` has grown.
+    has_sent: bool,
     mtu: Mtu,
     max_rd_atomic: usize,
 }
@@ -74,6 +78,8 @@ impl RequestMonitor {
             rnr_wait: None,
             faults_ns: VecDeque::with_capacity(MAX_FAULTS),
             progress_ns: 0,
+            progress_before_sent_ns: 0,
+            has_sent: false,
             mtu,
             max_rd_atomic: usize::from(max_rd_atomic),
         }
@@ -90,7 +96,21 @@ impl RequestMonitor {
     /// Requests and responses, up to seven, that have met a fault since the last acknowledgement, or so shortly before that
     /// they may still have been on their way.
     pub(super) fn recent_faults(&self, on_their_way_ns: u64) -> usize {
-        let since_ns = self.progress_ns.saturating_sub(on_their_way_ns);
+        self.faults_since(self.progress_ns.saturating_sub(on_their_way_ns))
+    }
+
+    /// The same for a requester that has sent nothing since the last acknowledgement came, and so may have failed before that
+    /// without its application having seen it: those since the acknowledgement before.
+    pub(super) fn recent_faults_if_silent(&self, on_their_way_ns: u64) -> usize {
+        match self.has_sent {
+            true => self.recent_faults(on_their_way_ns),
+            false => {
+                self.faults_since(self.progress_before_sent_ns.saturating_sub(on_their_way_ns))
+            }
+        }
+    }
+
+    fn faults_since(&self, since_ns: u64) -> usize {
         self.faults_ns.iter().filter(|at_ns| **at_ns >= since_ns).count()
     }
 
@@ -100,6 +120,7 @@ impl RequestMonitor {
         packet: &Packet<'_>,
         now_ns: u64,
     ) -> Result<bool, (Invariant, String)> {
+        self.has_sent = true;
         let psn = self.line.extend(packet.bth.psn, self.next);
         let end = psn + self.span(packet);
         let name = packet.info.name;
@@ -200,6 +221,9 @@ impl RequestMonitor {
         let missing = self.outstanding.front().map_or(u64::MAX, |read| read.first);
         let before = self.answered.min(missing);
         if before > self.acknowledged {
+            if std::mem::take(&mut self.has_sent) {
+                self.progress_before_sent_ns = self.progress_ns;
+            }
             (self.acknowledged, self.progress_ns) = (before, now_ns);
         }
         if self.rnr_wait.is_some_and(|wait| wait.psn < psn) {

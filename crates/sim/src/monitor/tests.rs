@@ -127,6 +127,24 @@ fn i15_faults_count_until_something_is_acknowledged() {
     assert_eq!(monitor.recent_faults(0), 1);
 }
 
+#[test]
+fn i15_a_requester_may_have_failed_before_an_acknowledgement_behind_which_it_sends_nothing() {
+    let mut monitor = requester();
+    let first = ack(0xff_ffff, Syndrome::ack(31), 1);
+    assert_eq!(breach(&mut monitor, &send(0xff_ffff), 0), None);
+    monitor.handle_arrived(&parsed(&first), 1);
+    for psn in 0..3 {
+        assert_eq!(breach(&mut monitor, &send(psn), 2), None);
+    }
+    monitor.note_fault(3);
+    for (psn, now_ns) in [(0, 4), (1, 5)] {
+        monitor.handle_arrived(&parsed(&ack(psn, Syndrome::ack(31), psn + 2)), now_ns);
+    }
+    assert_eq!([monitor.recent_faults(0), monitor.recent_faults_if_silent(0)], [0, 1]);
+    assert_eq!(breach(&mut monitor, &send(2), 6), None, "it goes on");
+    assert_eq!([monitor.recent_faults(0), monitor.recent_faults_if_silent(0)], [0, 0]);
+}
+
 /// What answers the next request shows no progress that the response has not shown already.
 #[test]
 fn i15_the_last_response_of_a_read_acknowledges_it() {

@@ -115,6 +115,12 @@ fn i15_a_late_copy_of_a_req_takes_a_place_of_the_backlog() {
     assert_eq!(violation(&Scenario::new(264_415)).map(|found| found.to_string()), None);
 }
 
+/// A requester had failed 134 us before an acknowledgement came, and its application saw it 10 ms later.
+#[test]
+fn i15_an_acknowledgement_that_comes_behind_the_failure_is_too_late() {
+    assert_eq!(violation(&Scenario::new(359_060)).map(|found| found.to_string()), None);
+}
+
 /// A request of the NIC failed while the NAK of a gap waited, and the packet that was missing came behind that.
 #[test]
 fn r54_a_nic_that_has_failed_asks_for_nothing_that_is_missing() {
