@@ -138,6 +138,14 @@ pub fn address_towards(peer: IpAddr) -> Result<IpAddr, Failure> {
         let other = if d == 254 { 1 } else { d.max(1) + 1 };
         return Ok(Ipv4Addr::new(a, b, c, other).into());
     }
+    if let IpAddr::V6(v6) = peer
+        && v6.is_unicast_link_local()
+    {
+        return Err(Failure::environment(format!(
+            "{peer} is a link-local address, and a GID cannot name the link that it is of"
+        ))
+        .help("use another address of the peer, such as one of fd00::/8"));
+    }
     let any: SocketAddr = match peer {
         IpAddr::V4(_) => ([0, 0, 0, 0], 0).into(),
         IpAddr::V6(_) => ([0u16; 8], 0).into(),
@@ -288,6 +296,13 @@ mod tests {
         assert_eq!(address_towards(home).expect("lo").to_string(), "127.0.0.2");
         let last = "127.0.0.254".parse().expect("an address");
         assert_eq!(address_towards(last).expect("lo").to_string(), "127.0.0.1");
+    }
+
+    #[test]
+    fn a_peer_by_its_link_local_address_is_told_what_is_wrong_with_it() {
+        let peer = "fe80::1".parse().expect("an address");
+        let failure = address_towards(peer).expect_err("no GID");
+        assert!(failure.what.contains("a GID cannot name the link"), "{}", failure.what);
     }
 
     #[test]

@@ -230,12 +230,15 @@ fn find(folders: &[PathBuf], file: &str) -> Result<PathBuf, Failure> {
 /// Where the libraries may be: where the user says, as `cargo xtask dist` lays them out, as a
 /// package installs them.
 fn folders() -> Result<Vec<PathBuf>, Failure> {
-    Ok(folders_of(&std::env::current_exe().map_err(Failure::environment)?))
+    let program = std::env::current_exe().map_err(Failure::environment)?;
+    let named = std::env::var_os("UROCE_LIBRARIES").filter(|named| !named.is_empty());
+    // The program may change its working directory before it loads a library.
+    let named = named.map(std::path::absolute).transpose().map_err(Failure::environment)?;
+    Ok(folders_of(named, &program))
 }
 
-/// The same for this program.
-fn folders_of(program: &Path) -> Vec<PathBuf> {
-    let named = std::env::var_os("UROCE_LIBRARIES").map(PathBuf::from);
+/// The same for what the user says, and this program.
+fn folders_of(named: Option<PathBuf>, program: &Path) -> Vec<PathBuf> {
     let beside = program.parent().and_then(Path::parent).map(|top| top.join("lib/uroce"));
     let system = ["/usr/local/lib/uroce", "/usr/lib/uroce"].map(PathBuf::from);
     let mut folders: Vec<PathBuf> = named.into_iter().chain(beside).collect();
@@ -281,7 +284,7 @@ mod tests {
 
     #[test]
     fn a_program_in_usr_bin_looks_into_usr_lib_once() {
-        let folders = folders_of(Path::new("/usr/bin/uroce"));
+        let folders = folders_of(None, Path::new("/usr/bin/uroce"));
         let usr: Vec<_> = folders.iter().filter(|f| f.as_path() == "/usr/lib/uroce").collect();
         assert_eq!(usr.len(), 1);
     }

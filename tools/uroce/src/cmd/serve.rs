@@ -79,10 +79,7 @@ fn octal(text: &str) -> Result<u32, String> {
 pub fn run(args: &ServeArgs, global: &Global) -> Result<(), Failure> {
     let socket = args.socket.clone().unwrap_or_else(socket_path);
     if args.status {
-        let found = status(&socket).map_err(|error| {
-            Failure::environment(format!("no service answers at {}: {error}", socket.display()))
-                .help("start one: uroce serve 10.0.0.1")
-        })?;
+        let found = status(&socket).map_err(|error| unanswered(&socket, &error))?;
         if global.json {
             let addresses: Vec<_> = found.iter().map(as_json).collect();
             json::print(&json!({ "version": json::VERSION, "addresses": addresses }));
@@ -166,6 +163,24 @@ fn client_as_json(client: &ClientStatus) -> serde_json::Value {
         "packets_dropped": client.dropped,
         "links": client.links,
     })
+}
+
+/// Why there is no status. A service that lets this user not in need not be started.
+fn unanswered(socket: &std::path::Path, error: &std::io::Error) -> Failure {
+    use std::io::ErrorKind::{ConnectionRefused, NotFound, PermissionDenied};
+    let what = format!("no service answers at {}: {error}", socket.display());
+    match error.kind() {
+        NotFound => Failure::environment(what).help("start one: uroce serve 10.0.0.1"),
+        ConnectionRefused => Failure::environment(what).help(
+            "nobody listens there: start one there, or name its socket in UROCE_SERVE_SOCKET",
+        ),
+        PermissionDenied => {
+            let what = format!("{} does not let this user in: {error}", socket.display());
+            Failure::environment(what)
+                .help("ask for --mode and --allow-user of the service, or run as a user who may be a client")
+        }
+        _ => Failure::environment(what),
+    }
 }
 
 fn unserved(socket: &std::path::Path, error: &std::io::Error) -> Failure {

@@ -271,6 +271,12 @@ fn v129_a_library_in_a_folder_with_a_space_is_loaded_by_another_name() {
     let path = stdout(&shown);
     assert!(path.ends_with("/liburoce_ibverbs.so\n") && !path.contains([' ', ':']), "{path}");
     assert!(Path::new(path.trim_end()).is_file(), "{path}");
+    let relative = uroce("run -- printenv LD_PRELOAD")
+        .env("UROCE_LIBRARIES", ".")
+        .current_dir(folder.path())
+        .output()
+        .expect("built");
+    assert_eq!(stdout(&relative), path, "the program may go elsewhere");
     let dropped =
         uroce("run --fault drop=12.5% --fault-seed 7 -- printenv UROCE_FAULT UROCE_FAULT_SEED")
             .env("UROCE_LIBRARIES", folder.path())

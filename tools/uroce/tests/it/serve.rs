@@ -8,7 +8,7 @@ use std::time::{Duration, Instant};
 use socket2::{Domain, SockAddr, Socket, Type};
 use uroce_testkit::namespace::{Namespaces, ip};
 
-use crate::common::{PROGRAM, code, text, uroce};
+use crate::common::{PROGRAM, code, stderr, text, uroce};
 
 /// A running service with its folder.
 struct Service {
@@ -160,6 +160,11 @@ fn a_file_that_is_not_the_services_stays_as_it_is() {
         assert!(stderr(&output).contains(why), "{options}: {}", stderr(&output));
     }
     assert_eq!(std::fs::read(&file).expect("it is there"), b"important\n");
+    for (socket, help) in [(&file, "nobody listens there"), (&folder.join("none"), "start one:")] {
+        let mut command = uroce("serve --status");
+        let output = command.env("UROCE_SERVE_SOCKET", socket).output().expect("built");
+        assert!(code(&output) == 3 && stderr(&output).contains(help), "{}", stderr(&output));
+    }
     std::fs::remove_dir_all(folder).expect("removed");
 }
 
