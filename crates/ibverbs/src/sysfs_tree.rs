@@ -55,19 +55,28 @@ fn make() -> io::Result<PathBuf> {
 
 /// A folder that only this user can write.
 fn home() -> io::Result<PathBuf> {
+    let runtime = environment::variable("XDG_RUNTIME_DIR").map(PathBuf::from);
+    let temporary = environment::variable("TMPDIR").unwrap_or_else(|| "/tmp".into());
+    home_in(runtime.filter(|folder| folder.is_dir()), Path::new(&temporary))
+}
+
+/// The folder of the session may be another user's: su(1) keeps its variable.
+fn home_in(runtime: Option<PathBuf>, temporary: &Path) -> io::Result<PathBuf> {
     // SAFETY: no arguments, always succeeds.
     let user = unsafe { libc::geteuid() };
-    let runtime =
-        environment::variable("XDG_RUNTIME_DIR").filter(|folder| Path::new(folder).is_dir());
-    let temporary = environment::variable("TMPDIR").map_or_else(|| "/tmp".into(), PathBuf::from);
-    let home = match runtime {
-        Some(folder) => Path::new(&folder).join("uroce"),
-        None => temporary.join(format!("uroce-{user}")),
-    };
-    fs::DirBuilder::new().recursive(true).mode(0o700).create(&home)?;
-    let found = fs::symlink_metadata(&home)?;
+    let of_session = runtime.map(|folder| folder.join("uroce"));
+    if let Some(home) = of_session.filter(|home| make_home(home, user).is_ok()) {
+        return Ok(home);
+    }
+    let home = temporary.join(format!("uroce-{user}"));
+    make_home(&home, user).map(|()| home)
+}
+
+fn make_home(home: &Path, user: u32) -> io::Result<()> {
+    fs::DirBuilder::new().recursive(true).mode(0o700).create(home)?;
+    let found = fs::symlink_metadata(home)?;
     let safe = found.is_dir() && found.uid() == user && found.mode() & 0o022 == 0;
-    if safe { Ok(home) } else { Err(io::ErrorKind::PermissionDenied.into()) }
+    if safe { Ok(()) } else { Err(io::ErrorKind::PermissionDenied.into()) }
 }
 
 fn write(draft: &Path, files: &[Entry], folders: &[PathBuf]) -> io::Result<()> {
@@ -112,5 +121,17 @@ mod tests {
             assert_eq!(fs::read_to_string(port).expect("a file"), "Ethernet\n");
             assert!(root.join(&device.name).join("device/net").join(&device.netdev).is_dir());
         }
+    }
+
+    #[test]
+    fn without_rights_in_the_folder_of_the_session_the_temporary_one_is_taken() {
+        let temporary = std::env::temp_dir().join(format!("uroce-home-{}", process::id()));
+        fs::create_dir_all(&temporary).expect("a folder");
+        let home = home_in(Some("/proc".into()), &temporary).expect("there is another");
+        assert!(home.starts_with(&temporary), "{}", home.display());
+        let home = home_in(Some(temporary.clone()), Path::new("/proc")).expect("the first");
+        assert_eq!(home, temporary.join("uroce"));
+        assert!(home_in(Some("/proc".into()), Path::new("/proc")).is_err());
+        fs::remove_dir_all(temporary).expect("it is there");
     }
 }
