@@ -113,6 +113,12 @@ fn a_link_is_examined_and_its_repairs_work() {
     assert_eq!(code, Some(1), "nobody is there: {all}");
     assert!(line(&all, "neighbour").starts_with("PROBLEM"), "{all}");
 
+    let output = net.run(PROGRAM, "doctor --peer 203.0.113.7");
+    let all = text(&output);
+    assert_eq!(output.status.code(), Some(1), "no route: {all}");
+    let neighbour = line(&all, "neighbour");
+    assert!(neighbour.starts_with("PROBLEM") && neighbour.contains("203.0.113.7"), "{all}");
+
     net.change("link set ve0 mtu 300");
     let (code, all) = net.doctor("");
     assert_eq!(code, Some(1), "{all}");

@@ -25,7 +25,8 @@ pub struct Subject {
 }
 
 impl Subject {
-    /// The device that is named, else the one that reaches the peer, else the first that is up.
+    /// The device that is named, else the one that reaches the peer, else the first that is up: that there is no route to the
+    /// peer is what is found then.
     ///
     /// # Errors
     /// Exit 3 when there is no such device.
@@ -33,7 +34,11 @@ impl Subject {
         let address = match (global.address, &global.ib_dev, peer) {
             (Some(address), _, _) => address,
             (None, Some(name), _) => named(name)?,
-            (None, None, Some(peer)) => address_towards(peer)?,
+            (None, None, Some(peer)) => match address_towards(peer) {
+                Err(failure) if is_link_local(peer) => return Err(failure),
+                Err(_) => first()?,
+                Ok(address) => address,
+            },
             (None, None, None) => first()?,
         };
         nic::check_local(address)?;
@@ -48,6 +53,10 @@ impl Subject {
     pub fn netdev(&self) -> &str {
         &self.interface.netdev
     }
+}
+
+fn is_link_local(peer: IpAddr) -> bool {
+    matches!(peer, IpAddr::V6(v6) if v6.is_unicast_link_local())
 }
 
 fn named(name: &str) -> Result<IpAddr, Failure> {
