@@ -14,7 +14,7 @@ pub fn refuse(command: &Command, global: &Global) -> Result<(), Failure> {
         let refused =
             Failure::usage("this command opens no device that --address or -d could name");
         return Err(match command {
-            Command::Demo(_) => refused.help("the two devices of the demo are at -a and -b"),
+            Command::Demo(_) => refused.help("the two devices of the demo are at --a and --b"),
             _ => refused,
         });
     }
@@ -54,9 +54,11 @@ fn takes_address(command: &Command) -> bool {
     !matches!(
         command,
         Command::Analyze(_)
+            | Command::Capture(_)
             | Command::Completions(_)
             | Command::Demo(_)
             | Command::Dissect(_)
+            | Command::Fault(_)
             | Command::Ladder(_)
             | Command::Man(_)
             | Command::Sim(_)
@@ -86,6 +88,8 @@ mod tests {
             "analyze a.pcap --address 10.0.0.1",
             "view a.pcap -d uroce0",
             "demo --address 127.0.0.1",
+            "capture --address 10.0.0.1",
+            "fault check drop -d uroce0",
         ] {
             let failure = refused(words).unwrap_or_else(|| panic!("{words}"));
             assert_eq!(failure.exit, crate::failure::Exit::Usage, "{words}");
@@ -93,7 +97,7 @@ mod tests {
         let capture = refused("capture --pcap file").expect("refused");
         assert!(capture.help.is_some_and(|help| help.contains("-w")));
         let demo = refused("demo --address 127.0.0.1").expect("refused");
-        assert!(demo.help.is_some_and(|help| help.contains("-a and -b")));
+        assert!(demo.help.is_some_and(|help| help.contains("--a and --b")));
     }
 
     #[test]

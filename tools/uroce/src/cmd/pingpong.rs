@@ -108,7 +108,7 @@ fn show_result(
     let iters = if partial { done / 2 } else { args.iters };
     let bytes = if partial { done } else { iters * 2 } * args.message() as u64;
     let rate = bytes as f64 * 8.0 / seconds / 1e6;
-    let each = seconds * 1e6 / (iters.max(1)) as f64;
+    let each = (iters > 0).then(|| seconds * 1e6 / iters as f64);
     if global.json {
         json::print(&json!({
             "version": json::VERSION,
@@ -125,7 +125,8 @@ fn show_result(
         return;
     }
     out(&format!("{bytes} bytes in {seconds:.2} seconds = {rate:.2} Mbit/sec\n"));
-    out(&format!("{iters} iters in {seconds:.2} seconds = {each:.2} usec/iter\n"));
+    let each = each.map_or_else(String::new, |each| format!(" = {each:.2} usec/iter"));
+    out(&format!("{iters} iters in {seconds:.2} seconds{each}\n"));
     if args.ts {
         let times = &played.times;
         let figures = (times.min(), times.percentile(50.0), times.percentile(99.0), times.max());
