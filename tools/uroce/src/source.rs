@@ -3,6 +3,7 @@
 use std::fs::File;
 use std::io::{self, IsTerminal, Read};
 use std::os::fd::AsFd;
+use std::os::unix::fs::MetadataExt;
 use std::path::Path;
 
 use clap::Args;
@@ -51,7 +52,7 @@ impl SourceArgs {
 
     /// The file `output` is the one that is read.
     pub fn is(&self, output: &Path) -> bool {
-        self.file.as_ref().is_some_and(|file| is_same(Path::new(file), output))
+        self.file.as_ref().is_some_and(|file| is_same(file, output))
     }
 
     /// Begins to read, or to capture, which `command` says. It ends when the user wants to stop, and after `most` frames.
@@ -193,10 +194,16 @@ pub fn open(name: &str, interrupt: &Interrupt) -> Result<Capture, Failure> {
     }
 }
 
-/// Both names are of one file.
-pub fn is_same(source: &Path, output: &Path) -> bool {
-    let [source, output] = [source, output].map(Path::canonicalize);
-    matches!((source, output), (Ok(source), Ok(output)) if source == output)
+/// What is written to `output` would replace the capture `source`, which is a name, or `-` for stdin.
+pub fn is_same(source: &str, output: &Path) -> bool {
+    // Names do not tell: the shell has none for stdin, and a file may have several.
+    let read = if source == "-" { stdin_metadata() } else { std::fs::metadata(source) };
+    let (Ok(read), Ok(written)) = (read, std::fs::metadata(output)) else { return false };
+    read.is_file() && (read.dev(), read.ino()) == (written.dev(), written.ino())
+}
+
+fn stdin_metadata() -> io::Result<std::fs::Metadata> {
+    File::from(io::stdin().as_fd().try_clone_to_owned()?).metadata()
 }
 
 /// Gives all frames of `capture` to `analysis`, and tells at the end what was not captured; calls `packet` for each packet, and `frame` behind the

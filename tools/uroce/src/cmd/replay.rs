@@ -38,6 +38,10 @@ struct Outcome {
 /// could be played was told; exit 3 if the file cannot be read; exit 4
 /// if the agent of `--to` is missing or gone.
 pub fn run(args: &ReplayArgs, global: &Global) -> Result<(), Failure> {
+    if global.pcap.as_ref().is_some_and(|pcap| source::is_same(&args.source, pcap)) {
+        let what = format!("the recording would replace {}", args.source);
+        return Err(Failure::usage(what).help("name another file with --pcap"));
+    }
     let (recordings, end) = read(args, global)?;
     let mut outcome =
         Outcome { version: json::VERSION, verdict: None, replays: vec![], not_played: vec![] };

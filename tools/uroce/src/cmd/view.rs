@@ -91,7 +91,7 @@ fn page_name(title: &str) -> PathBuf {
 /// written.
 pub fn run(args: &ViewArgs, global: &Global) -> Result<(), Failure> {
     let output = args.output();
-    if source::is_same(Path::new(&args.source), &output) {
+    if source::is_same(&args.source, &output) {
         return Err(Failure::usage(format!("the page would replace {}", args.source))
             .help("name another file with -o"));
     }

@@ -188,6 +188,29 @@ fn a_capture_is_not_written_over_itself() {
 }
 
 #[test]
+fn a_capture_with_another_name_is_not_written_over_itself() {
+    let bytes = std::fs::read(pcap("rc-send")).expect("a capture of the repository");
+    let file = OwnFile::with("first.pcap", &bytes);
+    let second = file.path.replace("first", "second");
+    std::fs::hard_link(&file.path, &second).expect("one file system");
+    let path = &file.path;
+    for words in [
+        format!("analyze {second} --annotate {path}"),
+        format!("ladder {second} --svg {path}"),
+        format!("view {second} -o {path}"),
+        format!("replay {second} --to 127.0.0.1 --token 1122334455667788 --pcap {path}"),
+        format!("analyze - --annotate {path}"),
+        format!("ladder - --svg {path}"),
+        format!("view - -o {path}"),
+    ] {
+        let stdin = std::fs::File::open(&second).expect("it is there");
+        let output = uroce(&words).stdin(stdin).output().expect("the program was built");
+        assert_eq!(code(&output), 2, "{words}: {}", text(&output));
+        assert!(file.bytes() == bytes, "{words} wrote to what it reads");
+    }
+}
+
+#[test]
 fn a_conversation_is_the_same_from_both_ends() {
     let rows = |qpn| text(&run(&format!("ladder {} --qp {qpn}", pcap("loss"))));
     assert_eq!(rows("0x18"), rows("0x192fa1"));
