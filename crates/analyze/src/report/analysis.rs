@@ -119,6 +119,7 @@ impl Analysis {
         self.judge.finish(&self.tracker);
         self.capture.lost_by_capture =
             self.tracker.flows().iter().map(|flow| flow.figures().lost_by_capture).sum();
+        self.capture.untracked_packets = self.tracker.summary().untracked_packets;
         let explanations = self.judge.explanations();
         let conversations = self.conversations(&explanations);
         let findings = self.findings(name);

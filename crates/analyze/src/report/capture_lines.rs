@@ -9,7 +9,13 @@ use crate::quantity::{count, duration};
 
 /// Packets by encapsulation, what else there was, ICRCs, and what is missing; without what is zero.
 pub(super) fn contents(capture: &CaptureSummary) -> impl Iterator<Item = String> {
-    let lines = [Some(packets(capture)), others(capture), icrcs(capture), lost(capture)];
+    let lines = [
+        Some(packets(capture)),
+        others(capture),
+        icrcs(capture),
+        lost(capture),
+        untracked(capture),
+    ];
     lines.into_iter().flatten()
 }
 
@@ -84,4 +90,13 @@ fn lost(capture: &CaptureSummary) -> Option<String> {
         words.push(format!("{packets} dropped on purpose, as comments of the file say"));
     }
     (!words.is_empty()).then(|| words.join("; "))
+}
+
+fn untracked(capture: &CaptureSummary) -> Option<String> {
+    let packets = count(capture.untracked_packets, "packet");
+    (capture.untracked_packets > 0).then(|| {
+        format!(
+            "{packets} of more flows than are followed, not analysed: cut the capture by hosts (tcpdump -r FILE -w PART host IP)"
+        )
+    })
 }

@@ -4,6 +4,7 @@ use proptest::prelude::*;
 use serde_json::Value;
 
 use super::*;
+use crate::track::TrackerConfig;
 use crate::{CaptureReader, Filter, TextStyle};
 
 fn config() -> AnalysisConfig {
@@ -138,6 +139,25 @@ fn what_stands_before_the_damage_is_told() {
 }
 
 #[test]
+fn packets_of_more_flows_than_are_followed_are_no_clean_bill() {
+    let of = |max_flows| {
+        let tracker = TrackerConfig { max_flows, ..TrackerConfig::default() };
+        report_of(&capture("rc-send.pcap"), AnalysisConfig { tracker, ..config() })
+    };
+    let (whole, part) = (of(2), of(1));
+    assert_eq!(whole.capture.untracked_packets, 0);
+    assert!(whole.verdict.sentence.starts_with("No fault found."), "{:?}", whole.verdict);
+    assert_eq!(part.capture.untracked_packets, 20);
+    assert_eq!(part.verdict.severity, Grade::Warning);
+    let sentence = &part.verdict.sentence;
+    assert!(sentence.starts_with("No fault found in what was analysed."), "{sentence}");
+    assert!(sentence.contains("Not analysed: 20 packets of more flows"), "{sentence}");
+    let line = "20 packets of more flows than are followed, not analysed";
+    assert!(part.to_text(TextStyle::default()).contains(line));
+    assert!(!whole.to_text(TextStyle::default()).contains("not analysed"));
+}
+
+#[test]
 fn the_names_in_json_are_stable() {
     let json = serde_json::to_value(report("loss.pcap")).expect("plain data");
     let has = |value: &Value, names: &[&str]| {
@@ -148,6 +168,7 @@ fn the_names_in_json_are_stable() {
     has(&json, &["version", "source", "verdict", "capture", "conversations", "findings"]);
     has(&json["verdict"], &["severity", "sentence"]);
     has(&json["capture"], &["frames", "first_ns", "icrc", "lost_by_capture", "error"]);
+    has(&json["capture"], &["untracked_packets"]);
     has(&json["conversations"][0], &["service", "paired_by", "path_mtu", "state", "failure"]);
     let flow = &json["conversations"][0]["flows"][0];
     has(flow, &["data_frames_tx", "tx_bytes", "message_tx", "message_complete_rx", "nak_tx"]);

@@ -61,14 +61,27 @@ impl Verdict {
             (None, 0) if repairs.is_some() => "No queue pair failed".to_owned(),
             (None, 0) => "No fault found".to_owned(),
         };
+        let (scope, omission) = match omission(capture) {
+            Some(omission) => (" in what was analysed", format!(" {omission}")),
+            None => ("", String::new()),
+        };
         let severity = match (failed, &repairs) {
             (1.., _) => Grade::Error,
             (_, Some(_)) => gravest.unwrap_or(Grade::Ok).max(Grade::Note),
             _ => gravest.unwrap_or(Grade::Ok),
         };
+        let severity = if scope.is_empty() { severity } else { severity.max(Grade::Warning) };
         let repairs = repairs.unwrap_or_else(|| "nothing was sent again".to_owned());
-        Self { severity, sentence: format!("{what}. {}; {repairs}.", traffic(conversations)) }
+        let traffic = traffic(conversations);
+        Self { severity, sentence: format!("{what}{scope}. {traffic}; {repairs}.{omission}") }
     }
+}
+
+/// What the rest of the report does not know of; `None` if it knows all.
+fn omission(capture: &CaptureSummary) -> Option<String> {
+    let untracked = count(capture.untracked_packets, "packet");
+    (capture.untracked_packets > 0)
+        .then(|| format!("Not analysed: {untracked} of more flows than are followed."))
 }
 
 /// ` (and 2 more errors, 1 warning)` behind the first finding.
