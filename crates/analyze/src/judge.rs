@@ -215,6 +215,9 @@ impl Judge {
         requester.is_disordered |= requester.answers.check(sight, &requester.requests, ledger);
         let mtu = requester.mtu();
         requester.repeats.check_answer(sight, &requester.requests, mtu, ledger);
+        if check_retry::fatal_of(sight).is_some() {
+            flows[sight.flow].repeats.note_own_refusal();
+        }
     }
 
     /// The capture has ended, and `tracker` was told so: judges what only the end can show.

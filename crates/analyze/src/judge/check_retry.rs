@@ -166,6 +166,12 @@ impl Repeats {
         self.close.get_or_insert(close);
     }
 
+    /// Its sender refuses a request of the peer for good, which ends the queue pairs of both: what it waits for
+    /// is not for the peer to say any more. It had not given up before, or it would not have answered.
+    pub(super) fn note_own_refusal(&mut self) {
+        (self.stuck, self.not_ready) = (None, None);
+    }
+
     /// How it came to its end, if it did, in a capture that lasts until `end`. A requester that is closed sends
     /// nothing any more, so that only silence before the DREQ shows that it gave up.
     pub(super) fn end(&self, end: Timestamp, retries: Retries) -> Option<RequesterEnd> {

@@ -13,7 +13,7 @@ use super::{
     CaptureSummary, ConversationRow, EndRow, FindingRow, FlowRow, Known, MessageRow,
     REPORT_VERSION, Report, Verdict,
 };
-use crate::judge::{Explanation, Finding, Judge};
+use crate::judge::{EndKind, Explanation, Finding, Judge};
 use crate::track::{Annotation, Conversation, Flow, FlowId, Role, Tracker, TrackerConfig};
 use crate::{Dissector, DissectorConfig, Filter, Frame, FrameKind, Learned, Packet};
 
@@ -225,10 +225,11 @@ fn choose(filter: &Filter, seen: &Seen<'_>, comment: &str, chosen: &mut HashSet<
     filter.only_errors() && filter.matches(seen.packet, seen.payload, as_error())
 }
 
-/// Why a conversation failed.
+/// Why a conversation failed. A NAK says so; silence of the other direction may only follow from it.
 fn failure(flows: &[&Flow], explanations: &[Explanation]) -> Option<String> {
     let is_its = |end: &&Explanation| flows.iter().any(|flow| *flow.key() == end.flow);
-    explanations.iter().find(is_its).map(|end| end.text.clone())
+    let is_silence = |end: &&Explanation| end.kind != EndKind::FatalNak;
+    explanations.iter().filter(is_its).min_by_key(is_silence).map(|end| end.text.clone())
 }
 
 /// The queue pair that a packet asks to close, if it is a DREQ.

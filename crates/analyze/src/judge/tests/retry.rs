@@ -262,3 +262,50 @@ fn a_nak_that_ends_a_queue_pair_is_told_though_it_is_all_that_was_captured() {
     let [explanation] = &alone().explanations()[..] else { panic!("one explanation") };
     assert_eq!((explanation.kind, explanation.frame), (EndKind::FatalNak, 1));
 }
+
+/// SENDs went both ways and were acknowledged.
+fn both_ask() -> Scene {
+    let mut scene = Scene::connected();
+    scene.give(back(Opcode::RC_SEND_ONLY, 500, 100), &[]);
+    scene.give(from_asker(500, Syndrome::ack(31)), &[]);
+    scene
+}
+
+/// What 10.0.0.1 says to a request of 10.0.0.2.
+fn from_asker(psn: u32, syndrome: Syndrome) -> Packet {
+    let aeth = Some(Aeth { syndrome, msn: psn });
+    Packet { aeth, ..request(Opcode::RC_ACKNOWLEDGE, psn, 0) }
+}
+
+#[test]
+fn whoever_refuses_a_request_for_good_waits_for_nothing_any_more() {
+    let refuses = |begin: fn(Scene) -> Scene, code| {
+        let mut scene = begin(both_ask());
+        scene.give(back(Opcode::RC_SEND_ONLY, 501, 100), &[]);
+        scene.give(from_asker(501, Syndrome::nak(code)), &[]);
+        scene.wait(MS * 1000);
+        scene.give(super::scene::management(false), &[]);
+        scene
+    };
+    let not_ready = |mut scene: Scene| {
+        scene.send(10);
+        scene.rnr(10);
+        scene
+    };
+    let repeats = |mut scene: Scene| {
+        for _ in 0..4 {
+            scene.send(10);
+            scene.wait(MS * 10);
+        }
+        scene
+    };
+    for (begin, rule) in
+        [(not_ready as fn(Scene) -> Scene, "rnr-retries-exceeded"), (repeats, "retries-exceeded")]
+    {
+        refuses(begin, NakCode::PsnSequence).breaks(rule);
+        refuses(begin, NakCode::RemoteAccess).keeps(rule);
+        let explanations = refuses(begin, NakCode::RemoteAccess).explanations();
+        let kinds: Vec<_> = explanations.iter().map(|it| it.kind).collect();
+        assert_eq!(kinds, [EndKind::FatalNak], "{explanations:?}");
+    }
+}
