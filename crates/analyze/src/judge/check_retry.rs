@@ -102,7 +102,9 @@ impl Repeats {
 
     fn note_fatal_ignored(&mut self, sight: &Sight<'_>) {
         let Some(fatal) = self.fatal.as_mut() else { return };
-        if sight.psn >= fatal.psn && sight.packet.time.since(fatal.time) > ON_THE_WAY {
+        // What was sent before is sent again by a requester that the NAK did not reach.
+        let is_new = sight.psn >= fatal.psn && !sight.is_retransmission;
+        if is_new && sight.packet.time.since(fatal.time) > ON_THE_WAY {
             if fatal.late == 0 {
                 fatal.first_late = sight.packet.frame;
             }

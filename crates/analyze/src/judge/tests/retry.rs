@@ -204,6 +204,16 @@ fn a_requester_that_goes_on_behind_it() {
 }
 
 #[test]
+fn a_requester_that_a_nak_did_not_reach_repeats_what_was_refused() {
+    let mut repeats = refused(NakCode::RemoteAccess, 0);
+    for _ in 0..7 {
+        (10..12).for_each(|psn| repeats.send(psn));
+        repeats.wait(MS * 268);
+    }
+    repeats.keeps("sends-after-fatal-nak");
+}
+
+#[test]
 fn each_fatal_nak_is_explained_with_what_to_check() {
     for (code, word) in [
         (NakCode::InvalidRequest, "path MTU"),
