@@ -317,7 +317,7 @@ fn conversation(table: &mut Table, row: &ConversationRow) {
             if is_first { row.service.to_owned() } else { String::new() },
             figures.messages.to_string(),
             bytes(figures.verbs.iter().map(|verb| verb.bytes).sum()),
-            goodput(flow),
+            goodput(row, flow),
             flow.data_frames_retransmitted.to_string(),
             time(|trips| trips.p50),
             time(|trips| trips.p99),
@@ -326,10 +326,17 @@ fn conversation(table: &mut Table, row: &ConversationRow) {
     }
 }
 
-fn goodput(flow: &FlowRow) -> String {
-    let times = flow.figures.first_time.zip(flow.figures.last_time);
-    let rate =
-        times.and_then(|(first, last)| bit_rate(flow.figures.goodput_bytes, last.since(first)));
+/// New payload that the requests of a flow moved, as a rate: that of SENDs and WRITEs goes with them, and that of READs
+/// comes in the other direction.
+fn goodput(row: &ConversationRow, flow: &FlowRow) -> String {
+    let figures = &flow.figures;
+    let back = row.flows.iter().find(|back| back.destination == flow.source);
+    let back = back.map(|back| &back.figures).filter(|back| back.response_goodput_bytes > 0);
+    let sent = figures.goodput_bytes.saturating_sub(figures.response_goodput_bytes);
+    let bytes = sent + back.map_or(0, |back| back.response_goodput_bytes);
+    let last = figures.last_time.max(back.and_then(|back| back.last_time));
+    let times = figures.first_time.zip(last);
+    let rate = times.and_then(|(first, last)| bit_rate(bytes, last.since(first)));
     rate.unwrap_or_else(|| "-".to_owned())
 }
 

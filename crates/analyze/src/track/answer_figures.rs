@@ -41,7 +41,10 @@ impl Figures {
         self.unsolicited += u64::from(annotation.is_unsolicited);
         match role {
             Role::Response if annotation.is_duplicate => self.repeated_responses += 1,
-            Role::Response => self.goodput_bytes += u64::from(packet.payload_len),
+            Role::Response => {
+                self.goodput_bytes += u64::from(packet.payload_len);
+                self.response_goodput_bytes += u64::from(packet.payload_len);
+            }
             Role::Acknowledgement => self.repeated_acks += u64::from(annotation.is_duplicate),
             _ => {}
         }

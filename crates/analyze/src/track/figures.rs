@@ -87,6 +87,8 @@ pub struct Figures {
     pub payload_bytes: u64,
     /// Payload bytes that had not been seen before: requests and responses.
     pub goodput_bytes: u64,
+    /// Of them, those of READ responses, which requests of the peer asked for.
+    pub response_goodput_bytes: u64,
     /// When the first packet was seen.
     #[serde(skip)]
     pub first_time: Option<Timestamp>,

@@ -67,6 +67,19 @@ fn a_packet_that_was_lost_and_repaired_is_told_with_its_share() {
 }
 
 #[test]
+fn the_goodput_of_reads_is_what_came_back() {
+    let mut talk = Talk::new();
+    talk.read(0, 4);
+    let report = report(&talk);
+    // 4096 bytes in the 40 us from the request to the last response.
+    let text = report.to_text(TextStyle::default());
+    assert!(text.contains("819 Mb/s"), "{text}");
+    let flows = &report.conversations[0].flows;
+    let bytes = [0, 1].map(|at: usize| flows[at].figures.response_goodput_bytes);
+    assert_eq!(bytes, [0, 4096]);
+}
+
+#[test]
 fn a_queue_pair_that_was_refused_failed_and_the_reason_is_in_full() {
     let mut talk = sends(2);
     talk.write(2, 1);
