@@ -44,6 +44,7 @@ use rule::Assumption;
 pub use rule::{Rule, Severity};
 pub use rules::RULES;
 use sight::Sight;
+use uroce_wire::Service;
 
 use crate::track::{Annotation, FlowId, FlowKey, Tracker};
 use crate::{Packet, Timestamp};
@@ -224,7 +225,9 @@ impl Judge {
     pub fn finish(&mut self, tracker: &Tracker) {
         for (state, flow) in self.flows.iter_mut().zip(tracker.flows()) {
             let figures = flow.figures();
-            state.is_incomplete |= figures.lost_by_capture > 0;
+            // Nothing tells whether the network lost what UC skipped, or the capture.
+            let may_lack = flow.service() == Some(Service::Uc) && figures.lost_unknown > 0;
+            state.is_incomplete |= figures.lost_by_capture > 0 || may_lack;
             state.lacks = figures.lost_by_capture;
             state.is_disordered |= figures.reordered > 0 || figures.duplicates > 0;
             state.peer = flow.peer().and_then(|peer| usize::try_from(peer.0).ok());

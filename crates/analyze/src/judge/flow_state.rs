@@ -40,9 +40,9 @@ pub(super) struct FlowState {
     pub(super) packets: u64,
     /// Frame of the first packet.
     pub(super) first_frame: u64,
-    /// Packets that the capture lacks were acknowledged.
+    /// The capture lacks packets, or nothing tells whether it does.
     pub(super) is_incomplete: bool,
-    /// How many, at least.
+    /// Packets that were acknowledged and that the capture lacks, at least.
     pub(super) lacks: u64,
     /// The network reordered or doubled packets.
     pub(super) is_disordered: bool,
@@ -145,7 +145,7 @@ impl FlowState {
         self.repeats.conclude(index, end, self.heard(), self.retries(), ledger);
         self.answers.conclude(index, end, ledger);
         self.congestion.conclude(index, ledger);
-        if self.is_incomplete {
+        if self.lacks > 0 {
             ledger.record(&CAPTURE_INCOMPLETE, Some(index), self.first_frame, || {
                 format!("{} packets at least are missing", self.lacks)
             });

@@ -125,6 +125,14 @@ impl Quantiles {
     }
 }
 
+impl ConversationRow {
+    /// Packets of `flow`, one of its own, that were lost and that nobody sends again.
+    pub(super) fn lost_for_good(&self, flow: &FlowRow) -> u64 {
+        let is_unreliable = self.service == service_name(Some(Service::Uc));
+        if is_unreliable { flow.figures.lost_unknown } else { 0 }
+    }
+}
+
 impl FlowRow {
     /// The row of a flow.
     pub(super) fn new(flow: &Flow) -> Self {

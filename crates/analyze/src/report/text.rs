@@ -362,7 +362,8 @@ fn repetition(row: &ConversationRow, flow: &FlowRow) -> Option<String> {
         format!("{} in {rounds} ({})", again.counted.packets, again.cause)
     });
     let causes: Vec<_> = causes.collect();
-    if causes.is_empty() && figures.rnr_promised_ns == 0 {
+    let lost_for_good = row.lost_for_good(flow);
+    if causes.is_empty() && figures.rnr_promised_ns == 0 && lost_for_good == 0 {
         return None;
     }
     let mut text =
@@ -371,6 +372,7 @@ fn repetition(row: &ConversationRow, flow: &FlowRow) -> Option<String> {
     for (packets, place) in [
         (figures.lost_before, "before the capture point"),
         (figures.lost_behind, "behind the capture point"),
+        (lost_for_good, "for good, before or behind the capture point, or by the capture"),
     ] {
         if packets > 0 {
             let _ = write!(text, "; {} lost {place}", count(packets, "packet"));

@@ -50,7 +50,7 @@ impl Verdict {
             return Self { severity: Grade::Warning, sentence: nothing(capture) };
         }
         let gravest = findings.iter().map(|finding| Grade::from(finding.severity)).max();
-        let repairs = repairs(conversations);
+        let (repairs, lost) = (repairs(conversations), lost_for_good(conversations));
         let failed = conversations.iter().filter(|row| row.failure.is_some()).count() as u64;
         let first = findings.first().filter(|first| first.severity >= Severity::Warning);
         let what = match (first, failed) {
@@ -58,7 +58,7 @@ impl Verdict {
             (Some(first), 0) => {
                 format!("{}{}", first.title.trim_end_matches('.'), and_others(findings))
             }
-            (None, 0) if repairs.is_some() => "No queue pair failed".to_owned(),
+            (None, 0) if repairs.is_some() || lost > 0 => "No queue pair failed".to_owned(),
             (None, 0) => "No fault found".to_owned(),
         };
         let (scope, omission) = match omission(capture) {
@@ -70,8 +70,13 @@ impl Verdict {
             (_, Some(_)) => gravest.unwrap_or(Grade::Ok).max(Grade::Note),
             _ => gravest.unwrap_or(Grade::Ok),
         };
-        let severity = if scope.is_empty() { severity } else { severity.max(Grade::Warning) };
-        let repairs = repairs.unwrap_or_else(|| "nothing was sent again".to_owned());
+        let is_well = scope.is_empty() && lost == 0;
+        let severity = if is_well { severity } else { severity.max(Grade::Warning) };
+        let mut repairs = repairs.unwrap_or_else(|| "nothing was sent again".to_owned());
+        if lost > 0 {
+            repairs +=
+                &format!("; {} lost for good, nothing tells where", count(lost, "UC packet"));
+        }
         let traffic = traffic(conversations);
         Self { severity, sentence: format!("{what}{scope}. {traffic}; {repairs}.{omission}") }
     }
@@ -116,6 +121,12 @@ fn repairs(conversations: &[ConversationRow]) -> Option<String> {
     let share = percent(again, requests).filter(|_| again > 0)?;
     let lost = if lost > 0 { format!("{} lost, ", count(lost, "packet")) } else { String::new() };
     Some(format!("{lost}{again} of {} sent again ({share})", count(requests, "request")))
+}
+
+/// Packets that were lost and that nobody sends again.
+fn lost_for_good(conversations: &[ConversationRow]) -> u64 {
+    let flows = conversations.iter().flat_map(|row| row.flows.iter().map(move |flow| (row, flow)));
+    flows.map(|(row, flow)| row.lost_for_good(flow)).sum()
 }
 
 fn sum(conversations: &[ConversationRow], figure: impl Fn(&FlowRow) -> u64) -> u64 {

@@ -185,7 +185,7 @@ impl Requests {
         if !self.is_reliable {
             self.una = self.next;
         }
-        if !self.holes.is_empty() {
+        if self.is_reliable && !self.holes.is_empty() {
             self.close_holes(Some(config.order_tolerance), figures);
         }
         let is_early = self.una > psn;
@@ -215,7 +215,9 @@ impl Requests {
 
     /// Judges holes that are old enough; all of them without a tolerance.
     pub(super) fn close_holes(&mut self, tolerance: Option<u32>, figures: &mut Figures) {
-        let closed = self.holes.close(self.una, figures.requests, tolerance);
+        // A service that acknowledges nothing says of no hole that it arrived.
+        let una = if self.is_reliable { self.una } else { UnwrappedPsn::default() };
+        let closed = self.holes.close(una, figures.requests, tolerance);
         figures.note_closed(closed);
     }
 }

@@ -67,6 +67,22 @@ fn a_packet_that_was_lost_and_repaired_is_told_with_its_share() {
 }
 
 #[test]
+fn what_an_unreliable_flow_lost_is_told_and_not_blamed_on_the_capture() {
+    let mut talk = Talk::new();
+    let psns = (0..200).filter(|psn| ![5, 6, 90].contains(psn));
+    psns.for_each(|psn| talk.packet(true, 0x24, psn, false, &[7; 64]));
+    let report = report(&talk);
+    assert_eq!(report.verdict.severity, Grade::Warning);
+    let sentence = &report.verdict.sentence;
+    assert!(sentence.starts_with("No queue pair failed."), "{sentence}");
+    assert!(sentence.contains("3 UC packets lost for good"), "{sentence}");
+    assert_eq!(report.capture.lost_by_capture, 0);
+    assert_eq!(report.findings.len(), 0, "{:?}", report.findings);
+    let text = report.to_text(TextStyle::default());
+    assert!(text.contains("nothing; 3 packets lost for good"), "{text}");
+}
+
+#[test]
 fn the_goodput_of_reads_is_what_came_back() {
     let mut talk = Talk::new();
     talk.read(0, 4);

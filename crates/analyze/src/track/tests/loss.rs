@@ -2,7 +2,7 @@
 
 use std::time::Duration;
 
-use uroce_wire::NakCode;
+use uroce_wire::{NakCode, Opcode};
 
 use crate::track::testkit::{A, B, MTU, Wire};
 use crate::track::{CapturePoint, FlowId, RetransmissionCause, TrackerConfig};
@@ -44,6 +44,19 @@ fn what_is_acknowledged_and_never_seen_was_lost_by_the_capture() {
     wire.tracker.finish();
     let figures = wire.figures(FlowId(0));
     assert_eq!((figures.lost_by_capture, figures.lost_unknown, figures.lost_before), (3, 0, 0));
+}
+
+/// UC acknowledges nothing: that later packets came says nothing of those before.
+#[test]
+fn what_an_unreliable_flow_skips_is_lost_nobody_knows_where() {
+    let mut wire = Wire::new();
+    for psn in (0..4).chain(7..10).chain(11..200) {
+        wire.data(A, B, Opcode::UC_SEND_ONLY, psn, 100);
+    }
+    wire.data(A, B, Opcode::UC_SEND_ONLY, 10, 100);
+    wire.tracker.finish();
+    let figures = wire.figures(FlowId(0));
+    assert_eq!((figures.lost_by_capture, figures.lost_unknown, figures.reordered), (0, 3, 1));
 }
 
 #[test]
