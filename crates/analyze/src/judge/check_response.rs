@@ -81,11 +81,12 @@ fn agrees(
     request: &Request,
     mtu: Option<u32>,
 ) -> Option<Agreement> {
-    if request.operands.is_some() {
+    if request.is_atomic() {
         return Some(Agreement::Position);
     }
     let length = match request.info.operation {
-        Operation::ReadRequest => u64::from(length_of(request)),
+        // A snap length may have cut what says it.
+        Operation::ReadRequest => u64::from(request.target?.2),
         _ => 0,
     };
     let Some(mtu) = mtu.map(u64::from) else {
@@ -151,7 +152,8 @@ pub(super) fn check_request(sight: &Sight<'_>, state: &mut FlowState, ledger: &m
     let Some(atomic) = sight.packet.atomic_eth.filter(|_| sight.is_retransmission) else { return };
     let operands = (atomic.va, atomic.rkey, atomic.swap_add, atomic.compare);
     let before = state.requests.atomic_at(sight.psn);
-    if let Some(before) = before.filter(|before| before.operands != Some(operands)) {
+    let differs = |before: &&mut Request| before.operands.is_some_and(|old| old != operands);
+    if let Some(before) = before.filter(differs) {
         sight.breaks(&ATOMIC_RESENT_DIFFERENT, ledger, || {
             format!("PSN {} differs from frame {}", sight.packet.bth.psn, before.frame)
         });

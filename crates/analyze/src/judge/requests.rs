@@ -60,6 +60,11 @@ impl Request {
         }
     }
 
+    /// It is answered with what was in memory before.
+    pub(super) const fn is_atomic(&self) -> bool {
+        matches!(self.info.operation, Operation::CompareSwap | Operation::FetchAdd)
+    }
+
     /// PSNs that it takes; `None` for a READ of several packets if the path MTU is not known.
     pub(super) fn span(&self, mtu: Option<u32>) -> Option<u64> {
         match (self.info.operation, self.target) {
@@ -126,17 +131,19 @@ impl RequestsSeen {
 
     fn note_responded(&mut self, request: Request) {
         // A search through all of them, so that only atomics pay for it.
-        let is_atomic = request.operands.is_some();
-        let known = if is_atomic { self.atomic_at(request.psn) } else { None };
+        let has_operands = request.operands.is_some();
+        let known = if has_operands { self.atomic_at(request.psn) } else { None };
         let same = known.filter(|old| old.operands == request.operands);
         let result = same.and_then(|old| old.result);
-        self.forgot_responded |= self.responded.len() == MAX_RESPONDED;
+        // Without its header, a READ may take any number of PSNs.
+        let is_cut = request.info.operation == Operation::ReadRequest && request.target.is_none();
+        self.forgot_responded |= self.responded.len() == MAX_RESPONDED || is_cut;
         push(&mut self.responded, Request { result, ..request }, MAX_RESPONDED);
     }
 
-    /// The newest atomic at `psn`.
+    /// The newest atomic at `psn`; a snap length may have cut its operands.
     pub(super) fn atomic_at(&mut self, psn: u64) -> Option<&mut Request> {
-        let is_it = |old: &&mut Request| old.psn == psn && old.operands.is_some();
+        let is_it = |old: &&mut Request| old.psn == psn && old.is_atomic();
         self.responded.iter_mut().rev().find(is_it)
     }
 

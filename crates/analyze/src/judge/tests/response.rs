@@ -1,6 +1,6 @@
 use uroce_wire::Opcode;
 
-use super::scene::{MTU, Scene, fetch_add};
+use super::scene::{MTU, Scene, fetch_add, request};
 use crate::Packet;
 
 const FIRST: Opcode = Opcode::RC_READ_RESPONSE_FIRST;
@@ -56,6 +56,30 @@ fn a_response_that_nothing_asked_for() {
     scene.breaks("response-unknown");
     let mut scene = Scene::connected();
     scene.send(10);
+    scene.atomic_response(10, 8);
+    scene.breaks("response-unknown");
+}
+
+/// A snap length cut the requests behind the BTH: the operation is there, and the rest is not.
+#[test]
+fn responses_to_requests_that_are_cut() {
+    let cut = |opcode, psn| Packet { is_cut: true, ..request(opcode, psn, 0) };
+    let mut scene = Scene::connected();
+    for psn in 10..13 {
+        scene.give(cut(Opcode::RC_FETCH_ADD, psn), &[]);
+        scene.atomic_response(psn, u64::from(psn));
+    }
+    scene.give(fetch_add(12, 1, 64), &[]);
+    scene.keeps_all();
+    let mut scene = Scene::connected();
+    scene.give(cut(Opcode::RC_READ_REQUEST, 10), &[]);
+    scene.send(14);
+    [(FIRST, 10), (MIDDLE, 11), (MIDDLE, 12), (LAST, 13)]
+        .into_iter()
+        .for_each(|(opcode, psn)| scene.response(opcode, psn, if psn == 13 { 4 } else { MTU }));
+    scene.keeps_all();
+    let mut scene = Scene::connected();
+    scene.give(cut(Opcode::RC_SEND_ONLY, 10), &[]);
     scene.atomic_response(10, 8);
     scene.breaks("response-unknown");
 }
