@@ -198,6 +198,11 @@ impl Repeats {
         gave_up.map(RequesterEnd::Stuck)
     }
 
+    /// It sends another packet than the one at `first` again: a requester begins with the oldest one that nothing answered.
+    pub(super) fn is_stuck_behind(&self, first: u64) -> bool {
+        self.stuck.is_some_and(|stuck| stuck.psn > first)
+    }
+
     /// All that its requester does is to send it again. One that has sent for longer than it waits went on: the
     /// capture lacks the answer.
     fn is_waiting(&self, stuck: &Stuck) -> bool {
@@ -292,6 +297,7 @@ impl Repeats {
                     format!("{} RNR NAKs, the last in frame {}, then silence", it.naks, it.frame)
                 })
             }
+            Some(RequesterEnd::Stuck(_)) if heard == Heard::Elsewhere => {}
             Some(RequesterEnd::Stuck(stuck)) => {
                 let is_answered = heard == Heard::Answers;
                 let rule = if is_answered { &RETRIES_EXCEEDED } else { &UNANSWERED };

@@ -124,7 +124,11 @@ impl CmExchanges {
         match message {
             Message::Req(req) => self.handle_req(sight, req, ledger),
             Message::Rep(rep) => self.handle_rep(sight, rep, ledger),
-            Message::Rtu(rtu) => self.confirm(from(sight, rtu.local_comm_id)),
+            Message::Rtu(rtu) => {
+                // It answers a REP, which the capture of one direction does not have.
+                self.answer(from(sight, rtu.local_comm_id));
+                self.confirm(from(sight, rtu.local_comm_id));
+            }
             Message::Mra(mra) => self.answer(to(sight, mra.remote_comm_id)),
             Message::Rej(rej) => self.handle_rej(sight, rej, ledger),
             Message::Dreq(dreq) => {

@@ -102,15 +102,18 @@ impl FlowState {
         let end = self.end(time);
         if is_connected || matches!(end, Some(RequesterEnd::Fatal(_))) {
             let is_answered = self.is_answered();
-            let heard = if is_answered { Heard::Answers } else { Heard::NoAnswer };
-            self.repeats.conclude(index, time, heard, self.retries(), ledger);
+            self.repeats.conclude(index, time, self.heard_answers(), self.retries(), ledger);
             self.past = self.past.or(end.map(|end| PastEnd { end, is_answered }));
         }
     }
 
-    /// How its requests came to their end, if they did, in a capture that lasts until `end`.
+    /// How its requests came to their end, if they did, in a capture that lasts until `end`. Where answers took another
+    /// way, the last one did, perhaps.
     pub(super) fn end(&self, end: Timestamp) -> Option<RequesterEnd> {
-        self.repeats.end(end, self.retries())
+        let is_known = |end: &RequesterEnd| {
+            !matches!(end, RequesterEnd::Stuck(_)) || self.heard_answers() != Heard::Elsewhere
+        };
+        self.repeats.end(end, self.retries()).filter(is_known)
     }
 
     fn retries(&self) -> Retries {
@@ -154,11 +157,21 @@ impl FlowState {
 
     /// What came back, at the end of the capture.
     fn heard(&self) -> Heard {
-        match self.key.map(|key| key.destination) {
-            _ if self.is_answered() => Heard::Answers,
-            None => Heard::NoAnswer,
-            Some(address) if self.is_heard => Heard::Others(address),
-            Some(address) => Heard::Nothing(address),
+        match (self.heard_answers(), self.key.map(|key| key.destination)) {
+            (Heard::NoAnswer, Some(address)) if self.is_heard => Heard::Others(address),
+            (Heard::NoAnswer, Some(address)) => Heard::Nothing(address),
+            (heard, _) => heard,
+        }
+    }
+
+    /// Whether answers came, as far as its requests tell.
+    fn heard_answers(&self) -> Heard {
+        let went_on =
+            || self.requests.first().is_some_and(|first| self.repeats.is_stuck_behind(first));
+        match self.is_answered() {
+            true => Heard::Answers,
+            false if went_on() => Heard::Elsewhere,
+            false => Heard::NoAnswer,
         }
     }
 

@@ -99,6 +99,11 @@ impl RequestsSeen {
         self.sent_below
     }
 
+    /// The first PSN that was seen.
+    pub(super) const fn first(&self) -> Option<u64> {
+        self.first
+    }
+
     /// The PSN is of a request that the capture may have.
     pub(super) fn is_since_first(&self, psn: u64) -> bool {
         self.first.is_some_and(|first| psn >= first)

@@ -31,6 +31,8 @@ impl Stuck {
 pub(super) enum Heard {
     /// Answers to them.
     Answers,
+    /// No answer, but the requester went on as if it had some: they took another way than the one that was captured.
+    Elsewhere,
     /// No answer. Whether anything else came is not known.
     NoAnswer,
     /// No answer, but other packets of this address.
@@ -44,7 +46,7 @@ impl Heard {
     pub(super) fn explain(self, stuck: &Stuck) -> String {
         let what = stuck.words();
         match self {
-            Self::Answers | Self::NoAnswer => what,
+            Self::Answers | Self::Elsewhere | Self::NoAnswer => what,
             Self::Others(address) => format!(
                 "{what}; no answer came, only other packets of {address}: its queue pair is not ready, or the number is wrong"
             ),

@@ -103,6 +103,20 @@ fn a_connection_that_is_made_and_ended_is_clean() {
 }
 
 #[test]
+fn an_rtu_shows_that_a_rep_came_which_the_capture_lacks() {
+    let called = |confirms: bool| {
+        let mut scene = Scene::new();
+        scene.mad(false, req());
+        if confirms {
+            scene.mad(false, rtu());
+        }
+        later(scene)
+    };
+    called(true).keeps("cm-no-reply");
+    called(false).breaks("cm-no-reply");
+}
+
+#[test]
 fn a_refusal_has_its_reason_in_words() {
     let refused = |reason| {
         let mut scene = Scene::new();

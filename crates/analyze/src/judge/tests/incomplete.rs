@@ -85,6 +85,26 @@ fn probes_of_a_capture_without_answers_are_no_death() {
     probes(11).breaks("unanswered");
 }
 
+/// A requester that repeats a later packet than the first one had answers, and the capture has none.
+#[test]
+fn silence_in_a_capture_of_one_direction_is_no_death() {
+    let repeats = |psn| {
+        let mut scene = Scene::new();
+        (10..60).for_each(|psn| scene.send(psn));
+        for _ in 0..3 {
+            scene.wait(MS * 67);
+            scene.send(psn);
+        }
+        scene.wait(MS * 1000);
+        scene.give(management(false), &[]);
+        scene
+    };
+    repeats(59).keeps("unanswered");
+    assert_eq!(repeats(59).explanations(), []);
+    repeats(10).breaks("unanswered");
+    assert_eq!(repeats(10).explanations().len(), 1, "not even the first one was answered");
+}
+
 #[test]
 fn what_is_under_way_is_not_known_without_answers() {
     let all_psns = |mut scene: Scene| {
