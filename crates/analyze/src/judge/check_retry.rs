@@ -114,12 +114,14 @@ impl Repeats {
 
     fn check_rnr_wait(&mut self, sight: &Sight<'_>, ledger: &mut Ledger) {
         let Some(not_ready) = self.not_ready.as_mut() else { return };
+        // A READ before it is sent again since a response of it was lost, and all behind it is, too.
+        not_ready.is_cut_short |= sight.psn < not_ready.psn;
         if not_ready.is_over || not_ready.psn != sight.psn {
             return;
         }
         not_ready.is_over = true;
         let waited = sight.packet.time.since(not_ready.time);
-        if waited < not_ready.wait * 9 / 10 {
+        if waited < not_ready.wait * 9 / 10 && !not_ready.is_cut_short {
             let (promised, frame) = (words(not_ready.wait), not_ready.frame);
             sight.breaks(&RNR_TIMER_IGNORED, ledger, || {
                 format!("after {}, frame {frame} asked for {promised}", words(waited))
@@ -228,6 +230,10 @@ impl Repeats {
             }
             SyndromeKind::Nak(NakCode::PsnSequence) => {
                 self.note_progress(sight.psn.saturating_sub(1), false);
+                // rxe asks so for the packet that it was not ready for, as soon as the next one comes.
+                if let Some(not_ready) = self.not_ready.as_mut() {
+                    not_ready.is_cut_short |= sight.psn <= not_ready.psn;
+                }
             }
             SyndromeKind::Nak(code) => {
                 self.note_fatal(sight, code);
@@ -264,7 +270,8 @@ impl Repeats {
         }
         self.stuck = None;
         let psn = sight.psn;
-        self.not_ready = Some(NotReady { psn, frame, naks, wait, time, is_over: false });
+        let [is_over, is_cut_short] = [false; 2];
+        self.not_ready = Some(NotReady { psn, frame, naks, wait, time, is_over, is_cut_short });
     }
 
     fn note_fatal(&mut self, sight: &Sight<'_>, code: NakCode) {

@@ -68,6 +68,8 @@ pub(super) struct NotReady {
     pub(super) time: Timestamp,
     /// The packet was sent again since.
     pub(super) is_over: bool,
+    /// Something else asks for the packet sooner than the wait is over.
+    pub(super) is_cut_short: bool,
 }
 
 /// How often a requester sends again before it gives up, as far as connection management says.

@@ -37,6 +37,27 @@ fn the_timer_of_an_rnr_nak_is_kept() {
 }
 
 #[test]
+fn whoever_is_asked_for_the_packet_sooner_does_not_wait() {
+    let hurries = |sooner: fn(&mut Scene, u32)| {
+        let mut scene = Scene::connected();
+        for psn in [10, 13, 16] {
+            scene.read(psn, 8);
+            (psn + 1..psn + 3).for_each(|psn| scene.send(psn));
+            scene.rnr(psn + 1);
+            sooner(&mut scene, psn);
+            (psn + 1..psn + 3).for_each(|psn| scene.send(psn));
+            scene.response(Opcode::RC_READ_RESPONSE_ONLY, psn, 8);
+            scene.ack(psn + 2, psn + 2);
+        }
+        scene
+    };
+    hurries(|_, _| ()).breaks("rnr-timer-ignored");
+    // The response to the READ before it was lost.
+    hurries(|scene, psn| scene.read(psn, 8)).keeps("rnr-timer-ignored");
+    hurries(|scene, psn| scene.nak(psn + 1, NakCode::PsnSequence)).keeps("rnr-timer-ignored");
+}
+
+#[test]
 fn silence_behind_an_rnr_nak() {
     let ends = |is_answered| {
         let mut scene = not_ready(2, MS);
