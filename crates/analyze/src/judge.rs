@@ -120,7 +120,9 @@ impl Judge {
         }
         let sight = Sight::new(packet, payload, annotation);
         self.prepare(&sight, annotation, tracker);
-        self.flows[sight.flow].icrc.check(&sight, &mut self.ledger);
+        let icrc = &mut self.flows[sight.flow].icrc;
+        icrc.note_damaged();
+        icrc.check(&sight, &mut self.ledger);
     }
 
     /// Makes room for the flow, and takes over what is known about it.
@@ -233,6 +235,7 @@ impl Judge {
             state.peer = flow.peer().and_then(|peer| usize::try_from(peer.0).ok());
         }
         self.note_heard();
+        self.note_heeded(tracker);
         self.believe_refusals();
         let Self { flows, by_key, connections, ledger, end } = self;
         for (index, state) in flows.iter().enumerate() {
@@ -253,6 +256,18 @@ impl Judge {
             let back = flows_of.get(&(key.destination, key.source)).copied().unwrap_or(0);
             // Between queue pairs of one address the flow itself goes that way, too.
             state.is_heard = back > u32::from(key.source == key.destination);
+        }
+    }
+
+    /// Notes for each flow whether its answers were heeded: the peer went on behind them, and sent nothing again that they
+    /// had answered.
+    fn note_heeded(&mut self, tracker: &Tracker) {
+        for index in 0..self.flows.len() {
+            let Some(peer) = self.flows[index].peer else { continue };
+            let repeats =
+                tracker.flows().get(peer).is_none_or(|flow| flow.figures().answered_before > 0);
+            let went_on = self.flows.get(peer).is_some_and(|peer| peer.answers.has_gone_on());
+            self.flows[index].is_heeded = went_on && !repeats;
         }
     }
 

@@ -68,6 +68,8 @@ pub(super) struct Answers {
     /// Requests that have asked for a NAK with a list again, and have drawn none yet.
     asks: u32,
     count: u64,
+    /// A new request left behind the first answer.
+    has_gone_on: bool,
     last_ack: Option<LastAck>,
     part: Option<PartOfRead>,
     ghost: Option<Ghost>,
@@ -83,9 +85,15 @@ impl Answers {
         self.count
     }
 
+    /// The requester sent something new behind the first of them.
+    pub(super) const fn has_gone_on(&self) -> bool {
+        self.has_gone_on
+    }
+
     /// A request leaves: what it says about answers before.
     pub(super) fn note_request(&mut self, sight: &Sight<'_>, sent_below: u64, ledger: &mut Ledger) {
         self.note_gap_repair(sight, sent_below);
+        self.has_gone_on |= self.count > 0 && sight.psn >= sent_below;
         self.completed = self.completed.wrapping_add(sight.completed.into());
         let bth = &sight.packet.bth;
         let asks = bth.ack_req || bth.reserved7 & TAKES_GAP_LISTS != 0;

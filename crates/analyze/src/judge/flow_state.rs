@@ -70,6 +70,8 @@ pub(super) struct FlowState {
     pub(super) past: Option<PastEnd>,
     /// Some packet came from the address that it goes to; known at the end of the capture.
     pub(super) is_heard: bool,
+    /// The peer went on behind the answers of this flow; known at the end of the capture.
+    pub(super) is_heeded: bool,
 }
 
 /// How the requests of a flow came to their end before they began anew.
@@ -142,8 +144,7 @@ impl FlowState {
         end: Timestamp,
         ledger: &mut Ledger,
     ) {
-        let is_answered = self.is_answered();
-        self.icrc.conclude(index, is_answered, ledger);
+        self.icrc.conclude(index, self.has_effect(), ledger);
         check_path::conclude(index, self.path, peer.and_then(|peer| peer.path), ledger);
         self.repeats.conclude(index, end, self.heard(), self.retries(), ledger);
         self.answers.conclude(index, end, ledger);
@@ -179,7 +180,12 @@ impl FlowState {
     pub(super) fn explains(&self, rule: &Rule, index: usize, ledger: &Ledger) -> bool {
         let is_answered = self.is_answered();
         let is_told = *rule == TIMEOUT_STORM && !is_answered && ledger.has(&UNANSWERED, index);
-        is_told || self.icrc.explains(rule, is_answered)
+        is_told || self.icrc.explains(rule, self.has_effect())
+    }
+
+    /// The other end answers the requests of this flow, or heeds its answers.
+    const fn has_effect(&self) -> bool {
+        self.is_answered() || self.is_heeded
     }
 
     /// A response or an acknowledgement came to one of its requests.

@@ -20,9 +20,9 @@ pub(crate) static ICRC_NEVER_RIGHT: Rule = Rule {
     id: "R9",
     name: "icrc-never-right",
     severity: Severity::Note,
-    title: "No packet of a flow has a right ICRC, and yet they are answered",
-    meaning: "The capture was made before the network card writes the ICRC, or behind something that \
-     rewrote the packets.",
+    title: "No packet of a flow has a right ICRC, and that is no damage",
+    meaning: "The other end answers or heeds them, or all have the same ICRC, as 0: the capture was made before the \
+     network card writes it, or behind something that rewrote the packets.",
     advice: "Nothing to repair in the traffic. Capture at the other end, or at a switch, if the ICRC is \
      in doubt.",
     assumption: Assumption::Nothing,

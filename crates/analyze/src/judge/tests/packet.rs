@@ -69,6 +69,55 @@ fn icrcs_that_are_never_right_are_no_damage_if_the_peer_answers() {
     all_wrong(false).keeps("icrc-never-right");
 }
 
+/// A packet as it is before the network card writes the ICRC.
+fn unwritten(found: u32, packet: Packet) -> Packet {
+    let icrc = IcrcStatus::Wrong { found, expected: packet.bth.psn.get() + 100 };
+    Packet { icrc, ..packet }
+}
+
+#[test]
+fn an_icrc_that_all_packets_have_alike_is_no_damage_though_nobody_answers() {
+    for opcode in [Opcode::RC_SEND_ONLY, Opcode::UC_SEND_ONLY, Opcode::UD_SEND_ONLY] {
+        let flow = |psns: &[u32], found: fn(u32) -> u32| {
+            let mut scene = Scene::new();
+            for psn in psns {
+                scene.give(unwritten(found(*psn), request(opcode, *psn, 8)), &[]);
+            }
+            scene
+        };
+        flow(&[0], |_| 0).keeps_all();
+        let finding = flow(&[0], |_| 0).breaks("icrc-never-right");
+        assert!(finding.text.contains("have 0x00000000"), "{}", finding.text);
+        flow(&[0, 1, 2], |_| 0).keeps_all();
+        flow(&[0, 1, 2], |_| 7).keeps_all();
+        flow(&[0, 1, 2], |psn| psn).breaks("icrc-wrong");
+        // Both copies of a packet may be damaged in the same way.
+        flow(&[0, 0], |_| 7).breaks("icrc-wrong");
+    }
+    let mut others = Scene::connected();
+    others.give(unwritten(0, request(Opcode::RC_SEND_ONLY, 10, 8)), &[]);
+    others.breaks("icrc-wrong");
+}
+
+#[test]
+fn answers_without_a_right_icrc_are_no_damage_if_the_requester_goes_on() {
+    let answers = |heeds: bool| {
+        let mut scene = Scene::new();
+        for psn in 0..20 {
+            scene.send(if heeds { psn } else { 0 });
+            let answered = if heeds { psn } else { 0 };
+            let answer = sample::answer(ASKS, answered, Syndrome::ack(31));
+            let icrc = IcrcStatus::Wrong { found: psn + 1, expected: answered };
+            scene.give(Packet { icrc, ..answer }, &[]);
+            scene.wait(std::time::Duration::from_millis(67));
+        }
+        scene
+    };
+    answers(true).keeps("icrc-wrong");
+    answers(true).breaks("icrc-never-right");
+    answers(false).breaks("icrc-wrong");
+}
+
 #[test]
 fn an_icrc_that_is_nearly_right_by_chance_makes_the_others_no_damage() {
     let scene = || {
