@@ -85,8 +85,13 @@ impl Verdict {
 /// What the rest of the report does not know of; `None` if it knows all.
 fn omission(capture: &CaptureSummary) -> Option<String> {
     let untracked = count(capture.untracked_packets, "packet");
-    (capture.untracked_packets > 0)
-        .then(|| format!("Not analysed: {untracked} of more flows than are followed."))
+    let untracked = format!("Not analysed: {untracked} of more flows than are followed.");
+    let reason = capture.malformed_reason.as_deref().unwrap_or_default();
+    let malformed = count(capture.malformed_frames, "malformed frame");
+    let malformed = format!("Not readable: {malformed} ({reason}).");
+    let parts = [(capture.untracked_packets, untracked), (capture.malformed_frames, malformed)];
+    let parts = parts.into_iter().filter(|(number, _)| *number > 0).map(|(_, text)| text);
+    parts.reduce(|before, next| format!("{before} {next}"))
 }
 
 /// ` (and 2 more errors, 1 warning)` behind the first finding.

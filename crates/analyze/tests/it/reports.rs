@@ -67,6 +67,23 @@ fn a_packet_that_was_lost_and_repaired_is_told_with_its_share() {
 }
 
 #[test]
+fn frames_that_no_packet_can_be_read_from_are_in_the_verdict() {
+    let mut talk = sends(5);
+    let mut fragment = talk.frames[0].1.clone();
+    // "More fragments": the first piece of an IP packet.
+    fragment[14 + 6] = 0x20;
+    talk.raw(fragment);
+    let report = report(&talk);
+    assert_eq!((report.capture.malformed_frames, report.verdict.severity), (1, Grade::Warning));
+    let sentence = &report.verdict.sentence;
+    assert!(sentence.starts_with("No fault found in what was analysed. 5 messages"), "{sentence}");
+    assert!(
+        sentence.contains("Not readable: 1 malformed frame (frame 11: an IP fragment"),
+        "{sentence}"
+    );
+}
+
+#[test]
 fn what_an_unreliable_flow_lost_is_told_and_not_blamed_on_the_capture() {
     let mut talk = Talk::new();
     let psns = (0..200).filter(|psn| ![5, 6, 90].contains(psn));
