@@ -66,6 +66,26 @@ fn a_packet_that_was_lost_and_repaired_is_told_with_its_share() {
     assert!(text.contains("\nSent again\n"), "{text}");
 }
 
+/// The left end refuses a request, and then repeats one of its own until it falls silent.
+#[test]
+fn a_nak_that_ended_a_conversation_is_the_reason_and_not_the_silence_behind_it() {
+    let mut talk = sends(2);
+    talk.packet(false, 0x04, 500, true, &[7; 64]);
+    talk.packet(true, 0x11, 500, false, &[ACCESS_NAK, 0, 0, 1]);
+    for _ in 0..4 {
+        talk.wait(100_000_000);
+        talk.send(2);
+    }
+    talk.wait(2_000_000_000);
+    talk.net = 1;
+    talk.send(0);
+    let report = report(&talk);
+    let names: Vec<_> = report.findings.iter().map(|finding| finding.rule).collect();
+    assert!(names.contains(&"retries-exceeded") && names.contains(&"fatal-nak"), "{names:?}");
+    let failure = report.conversations[0].failure.as_deref().expect("a reason");
+    assert!(failure.contains("refuses PSN 0x1f4"), "{failure}");
+}
+
 #[test]
 fn frames_that_no_packet_can_be_read_from_are_in_the_verdict() {
     let mut talk = sends(5);
