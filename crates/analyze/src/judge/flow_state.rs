@@ -72,6 +72,8 @@ pub(super) struct FlowState {
     pub(super) is_heard: bool,
     /// The peer went on behind the answers of this flow; known at the end of the capture.
     pub(super) is_heeded: bool,
+    /// Some answers may belong to its requests, and nobody knows whether they do; known at the end of the capture.
+    pub(super) is_undecided: bool,
 }
 
 /// How the requests of a flow came to their end before they began anew.
@@ -109,11 +111,13 @@ impl FlowState {
         }
     }
 
-    /// How its requests came to their end, if they did, in a capture that lasts until `end`. Where answers took another
-    /// way, the last one did, perhaps.
+    /// How its requests came to their end, if they did, in a capture that lasts until `end`. Silence is none where answers may
+    /// be there, or took another way.
     pub(super) fn end(&self, end: Timestamp) -> Option<RequesterEnd> {
-        let is_known = |end: &RequesterEnd| {
-            !matches!(end, RequesterEnd::Stuck(_)) || self.heard_answers() != Heard::Elsewhere
+        let is_known = |end: &RequesterEnd| match end {
+            RequesterEnd::Fatal(_) => true,
+            RequesterEnd::Stuck(_) => !self.is_undecided && self.heard_answers() != Heard::Elsewhere,
+            _ => !self.is_undecided,
         };
         self.repeats.end(end, self.retries()).filter(is_known)
     }
@@ -146,7 +150,9 @@ impl FlowState {
     ) {
         self.icrc.conclude(index, self.has_effect(), ledger);
         check_path::conclude(index, self.path, peer.and_then(|peer| peer.path), ledger);
-        self.repeats.conclude(index, end, self.heard(), self.retries(), ledger);
+        if !self.is_undecided {
+            self.repeats.conclude(index, end, self.heard(), self.retries(), ledger);
+        }
         self.answers.conclude(index, end, ledger);
         self.congestion.conclude(index, ledger);
         if self.lacks > 0 {

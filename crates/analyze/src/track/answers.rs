@@ -78,7 +78,7 @@ impl Requests {
     }
 
     /// Whether an answer belongs to these requests; `None` if that cannot be told.
-    pub(super) fn fits(&mut self, packet: &Packet, role: Role) -> Option<bool> {
+    pub(super) fn fits(&self, packet: &Packet, role: Role) -> Option<bool> {
         if !self.is_started() {
             return None;
         }

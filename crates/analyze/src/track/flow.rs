@@ -62,6 +62,7 @@ pub struct Flow {
     pub(super) figures: Figures,
     pub(super) requests: Requests,
     pub(super) claims: Claims,
+    pub(super) is_undecided: bool,
     pub(super) msn: Option<(u32, u32)>,
     /// Its packets have shown that ICRCs are right.
     pub(super) has_right_icrc: bool,
@@ -86,6 +87,7 @@ impl Flow {
             figures: Figures::default(),
             requests: Requests::default(),
             claims: Claims::default(),
+            is_undecided: false,
             msn: None,
             has_right_icrc: false,
             icrc_proof: IcrcProof::default(),
@@ -121,6 +123,12 @@ impl Flow {
     /// The flow of the other direction, once it is known.
     pub const fn peer(&self) -> Option<FlowId> {
         self.peer
+    }
+
+    /// Some answers may belong to its requests, and which requests they belong to was not found out: known at the end
+    /// of the capture.
+    pub const fn is_undecided(&self) -> bool {
+        self.is_undecided
     }
 
     /// What was counted.

@@ -42,6 +42,11 @@ impl OpenMessages {
     }
 
     /// The message at `index`, counted from the oldest.
+    pub(super) fn get(&self, index: usize) -> Option<&OpenMessage> {
+        self.queue.get(index)
+    }
+
+    /// As [`OpenMessages::get`].
     pub(super) fn get_mut(&mut self, index: usize) -> Option<&mut OpenMessage> {
         self.queue.get_mut(index)
     }

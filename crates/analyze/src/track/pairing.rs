@@ -10,6 +10,8 @@ use super::FlowId;
 const CONTRADICTION: i32 = 8;
 /// A candidate that leads by so much is the other direction.
 const LEAD: i32 = 4;
+/// Flows that the answers of one flow are held against.
+const MAX_CANDIDATES: usize = 64;
 
 /// How two flows were found to be one conversation.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Hash)]
@@ -63,8 +65,12 @@ impl Conversation {
 /// What the answers in a flow say about which flow they answer, while that is not decided.
 #[derive(Debug, Default)]
 pub(super) struct Claims {
-    /// At most as many as the table of flows compares with an answer.
+    /// At most [`MAX_CANDIDATES`].
     candidates: Vec<(FlowId, i32)>,
+    /// Answers that were compared.
+    answers: u64,
+    /// More flows fit than have room.
+    is_crowded: bool,
 }
 
 impl Claims {
@@ -73,17 +79,55 @@ impl Claims {
         self.candidates.retain(|(flow, _)| is_free(*flow));
     }
 
+    /// The next answer is to be compared with all of `flows`. Where they are many, that is done with ever fewer of
+    /// the answers, so that the work for all answers together stays small.
+    pub(super) fn takes_all(&mut self, flows: usize) -> bool {
+        self.answers += 1;
+        let all = flows <= MAX_CANDIDATES || self.answers.is_power_of_two();
+        self.is_crowded &= !all;
+        all
+    }
+
     /// Notes whether an answer fits the requests of `flow`.
     pub(super) fn note(&mut self, flow: FlowId, fits: bool) {
-        let change = if fits { 1 } else { -CONTRADICTION };
-        match self.candidates.iter_mut().find(|(candidate, _)| *candidate == flow) {
-            Some((_, score)) => *score = score.saturating_add(change),
-            None => self.candidates.push((flow, change)),
+        let change = change(fits);
+        if let Some((_, score)) = self.candidates.iter_mut().find(|(known, _)| *known == flow) {
+            *score = score.saturating_add(change);
+        } else if self.candidates.len() < MAX_CANDIDATES {
+            self.candidates.push((flow, change));
+        } else if fits {
+            let worst = self.candidates.iter_mut().min_by_key(|(_, score)| *score);
+            match worst.filter(|(_, score)| *score < change) {
+                Some(worst) => *worst = (flow, change),
+                None => self.is_crowded = true,
+            }
         }
+    }
+
+    /// Notes whether an answer fits the flows that those before it were compared with.
+    pub(super) fn note_again(&mut self, fits: impl Fn(FlowId) -> Option<bool>) {
+        for (flow, score) in &mut self.candidates {
+            *score = score.saturating_add(fits(*flow).map_or(0, change));
+        }
+    }
+
+    /// Nothing was compared.
+    pub(super) fn is_empty(&self) -> bool {
+        self.candidates.is_empty()
+    }
+
+    /// The answers may belong to `flow`.
+    pub(super) fn may_be(&self, flow: FlowId) -> bool {
+        let fits =
+            |(candidate, score): &(FlowId, i32)| *candidate == flow && *score > -CONTRADICTION;
+        self.is_crowded || self.candidates.iter().any(fits)
     }
 
     /// The flow that the answers belong to, if one leads.
     pub(super) fn winner(&self) -> Option<FlowId> {
+        if self.is_crowded {
+            return None;
+        }
         let mut best: Option<(FlowId, i32)> = None;
         let mut second = -CONTRADICTION;
         for (flow, score) in self.candidates.iter().copied() {
@@ -97,6 +141,10 @@ impl Claims {
         }
         best.filter(|(_, score)| *score > 0 && score - second >= LEAD).map(|(flow, _)| flow)
     }
+}
+
+const fn change(fits: bool) -> i32 {
+    if fits { 1 } else { -CONTRADICTION }
 }
 
 #[cfg(test)]
@@ -131,5 +179,22 @@ mod tests {
         claims.keep(|flow| flow == FlowId(7));
         claims.note(FlowId(8), true);
         assert_eq!(claims.winner(), Some(FlowId(8)), "of those that are free");
+    }
+
+    #[test]
+    fn of_more_flows_than_have_room_none_is_taken_while_more_of_them_fit() {
+        let mut claims = Claims::default();
+        let flows = MAX_CANDIDATES as u32 + 10;
+        let mut compare = |fits: &dyn Fn(u32) -> bool| {
+            match claims.takes_all(flows as usize) {
+                true => (0..flows).for_each(|flow| claims.note(FlowId(flow), fits(flow))),
+                false => claims.note_again(|flow| Some(fits(flow.0))),
+            }
+            assert!(claims.candidates.len() <= MAX_CANDIDATES);
+            (claims.winner(), claims.may_be(FlowId(flows - 1)))
+        };
+        assert_eq!(compare(&|_| true), (None, true));
+        assert_eq!(compare(&|flow| flow == flows - 1), (Some(FlowId(flows - 1)), true));
+        assert_eq!(compare(&|_| false).0, None);
     }
 }

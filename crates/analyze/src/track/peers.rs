@@ -8,7 +8,7 @@ use super::connections::{Connection, Endpoint};
 use super::flow::{Flow, FlowKey};
 use super::flow_id::FlowId;
 use super::message::Outcome;
-use super::pairing::Pairing;
+use super::pairing::{Claims, Pairing};
 use super::tracker::Tracker;
 use crate::Packet;
 
@@ -23,26 +23,55 @@ impl Tracker {
         if let Some(peer) = self.flows.get(id)?.peer {
             return Some(peer);
         }
-        let (key, service) = (*self.flows.get(id)?.key(), self.flows.get(id)?.service());
-        // Of those that an answer was not compared with, each may be the one that is meant.
-        let (candidates, count) = self.flows.unpaired_against(&key)?;
         let mut claims = std::mem::take(&mut self.flows.get_mut(id)?.claims);
-        claims.keep(|other| self.flows.get(other).is_some_and(|flow| flow.peer.is_none()));
-        for candidate in candidates.into_iter().take(count) {
-            let fits = self
-                .flows
-                .get_mut(candidate)
-                .filter(|other| other.service() == service)
-                .and_then(|other| other.requests.fits(packet, role));
-            if let Some(fits) = fits {
-                claims.note(candidate, fits);
-            }
-        }
+        self.compare(id, packet, role, &mut claims);
         let winner = claims.winner();
         self.flows.get_mut(id)?.claims = claims;
         let winner = winner?;
         self.pair(id, winner, Pairing::AcknowledgedPsn);
         self.flows.get(id)?.peer
+    }
+
+    /// Notes in `claims` which flows without a peer an answer in `id` fits.
+    fn compare(&self, id: FlowId, packet: &Packet, role: Role, claims: &mut Claims) {
+        let Some(flow) = self.flows.get(id) else {
+            return;
+        };
+        let free = |other: FlowId| self.flows.get(other).filter(|flow| flow.peer.is_none());
+        let fits = |other: FlowId| {
+            let other = free(other).filter(|other| other.service() == flow.service())?;
+            other.requests.fits(packet, role)
+        };
+        claims.keep(|other| free(other).is_some());
+        let all = self.flows.against(flow.key());
+        if !claims.takes_all(all.len()) {
+            return claims.note_again(fits);
+        }
+        for other in all.iter().copied() {
+            if let Some(fits) = fits(other) {
+                claims.note(other, fits);
+            }
+        }
+    }
+
+    /// The capture has ended: flows that answers may belong to of which the requests were not found are not known
+    /// to be without an answer.
+    pub(super) fn note_undecided(&mut self) {
+        for index in 0..self.flows.list().len() {
+            let Some(flow) = self.flows.get_mut(FlowId(index as u32)) else {
+                return;
+            };
+            let (key, claims) = (*flow.key(), std::mem::take(&mut flow.claims));
+            if flow.peer.is_some() || claims.is_empty() {
+                continue;
+            }
+            for at in 0..self.flows.against(&key).len() {
+                let other = self.flows.against(&key).get(at).copied();
+                if let Some(flow) = other.and_then(|other| self.flows.get_mut(other)) {
+                    flow.is_undecided |= flow.peer.is_none() && claims.may_be(flow.id());
+                }
+            }
+        }
     }
 
     /// A datagram in `id` comes from the queue pair `source`.
@@ -118,11 +147,11 @@ impl Tracker {
     /// The only unpaired flow in the other direction.
     fn only_choice(&self, id: FlowId) -> Option<FlowId> {
         let flow = self.flows.get(id).filter(|flow| flow.peer.is_none() && is_connected(flow))?;
-        let (candidates, count) = self.flows.unpaired_against(flow.key())?;
         let fits = |other: &&FlowId| {
-            self.flows.get(**other).is_some_and(|other| other.service() == flow.service())
+            let free = self.flows.get(**other).filter(|other| other.peer.is_none());
+            free.is_some_and(|other| other.service() == flow.service())
         };
-        let mut fitting = candidates[..count].iter().filter(fits);
+        let mut fitting = self.flows.against(flow.key()).iter().filter(fits);
         let only = *fitting.next()?;
         (fitting.next().is_none() && only != id).then_some(only)
     }

@@ -79,13 +79,13 @@ impl OpenMessages {
 
     /// Index and copy of the message that a response with `psn` answers.
     pub(super) fn find_for_response(
-        &mut self,
+        &self,
         psn: UnwrappedPsn,
         info: &Option<&'static uroce_wire::OpcodeInfo>,
     ) -> Option<(usize, super::message::OpenMessage)> {
         let is_atomic = info.is_some_and(|info| info.operation == Operation::AtomicAcknowledge);
         let index = self.find(psn)?;
-        let message = *self.get_mut(index)?;
+        let message = *self.get(index)?;
         let is_one = matches!(message.verb, Verb::CompareSwap | Verb::FetchAdd);
         (message.verb.needs_response() && is_one == is_atomic).then_some((index, message))
     }

@@ -6,9 +6,6 @@ use std::net::IpAddr;
 use super::flow::{Flow, FlowKey};
 use super::flow_id::FlowId;
 
-/// Unpaired flows between two addresses that are compared with an answer at most.
-const MAX_UNPAIRED: usize = 64;
-
 /// Flows that are found without hashing.
 const RECENT: usize = 64;
 
@@ -17,8 +14,8 @@ const RECENT: usize = 64;
 pub(super) struct Flows {
     list: Vec<Flow>,
     by_key: HashMap<FlowKey, FlowId>,
-    /// Flows without a peer, by source and destination.
-    unpaired: HashMap<(IpAddr, IpAddr), Vec<FlowId>>,
+    /// All flows, by source and destination.
+    by_addresses: HashMap<(IpAddr, IpAddr), Vec<FlowId>>,
     /// Source and destination of flows that had a packet with a right ICRC.
     right_icrc: HashSet<(IpAddr, IpAddr)>,
     /// Flows of packets before, each at a place that its queue pair number gives: the next packet is
@@ -31,7 +28,7 @@ impl Default for Flows {
         Self {
             list: Vec::new(),
             by_key: HashMap::new(),
-            unpaired: HashMap::new(),
+            by_addresses: HashMap::new(),
             right_icrc: HashSet::new(),
             recent: [None; RECENT],
         }
@@ -73,20 +70,13 @@ impl Flows {
         let id = FlowId(u32::try_from(self.list.len()).ok()?);
         self.list.push(Flow::new(id, key, slowest));
         self.by_key.insert(key, id);
-        self.unpaired.entry((key.source, key.destination)).or_default().push(id);
+        self.by_addresses.entry((key.source, key.destination)).or_default().push(id);
         Some(id)
     }
 
-    /// Flows without a peer that may be the other direction of `key`, and how many they are; `None` if
-    /// there are too many to compare an answer with all of them.
-    pub(super) fn unpaired_against(
-        &self,
-        key: &FlowKey,
-    ) -> Option<([FlowId; MAX_UNPAIRED], usize)> {
-        let mut found = [FlowId::UNTRACKED; MAX_UNPAIRED];
-        let all = self.unpaired.get(&(key.destination, key.source)).map_or(&[][..], Vec::as_slice);
-        found.get_mut(..all.len())?.copy_from_slice(all);
-        Some((found, all.len()))
+    /// Flows between the same addresses in the other direction of `key`, with a peer or without.
+    pub(super) fn against(&self, key: &FlowKey) -> &[FlowId] {
+        self.by_addresses.get(&(key.destination, key.source)).map_or(&[], Vec::as_slice)
     }
 
     /// A packet from `source` to `destination` had a right ICRC.
@@ -97,15 +87,5 @@ impl Flows {
     /// Some packet from `source` to `destination` had a right ICRC.
     pub(super) fn has_right_icrc(&self, source: IpAddr, destination: IpAddr) -> bool {
         self.right_icrc.contains(&(source, destination))
-    }
-
-    /// `id` has found its peer.
-    pub(super) fn note_paired(&mut self, id: FlowId) {
-        let Some(key) = self.get(id).map(|flow| *flow.key()) else {
-            return;
-        };
-        if let Some(list) = self.unpaired.get_mut(&(key.source, key.destination)) {
-            list.retain(|other| *other != id);
-        }
     }
 }

@@ -125,6 +125,7 @@ impl Tracker {
             }
             self.collect(id);
         }
+        self.note_undecided();
         self.pair_by_addresses();
         self.summary()
     }
@@ -286,7 +287,6 @@ impl Tracker {
             if let Some(flow) = self.flows.get_mut(id) {
                 flow.set_peer(peer, number, qpn);
             }
-            self.flows.note_paired(id);
         }
     }
 

@@ -2,9 +2,9 @@ use std::time::Duration;
 
 use uroce_wire::{Aeth, NakCode, Opcode, Qpn, Reth, Syndrome};
 
-use super::scene::{ANSWERS, ASKS, Scene, back, request};
-use crate::Packet;
+use super::scene::{ANSWERS, ASKS, Scene, back, management, request};
 use crate::judge::EndKind;
+use crate::{Packet, sample};
 
 const MS: Duration = Duration::from_millis(1);
 
@@ -170,6 +170,36 @@ fn a_peer_of_which_nothing_ever_came_is_told_and_not_the_storm() {
     let finding = asks(3, &[super::scene::management(true)]).breaks("unanswered");
     assert!(finding.text.contains("only other packets of 10.0.0.2"), "{}", finding.text);
     silent(Scene::connected(), 9).keeps("unanswered");
+}
+
+/// Several queue pairs do the same at the same time: nothing tells whose answers are whose.
+#[test]
+fn where_answers_may_belong_to_several_flows_none_of_them_is_dead() {
+    let both = |scene: &mut Scene, packet: Packet| {
+        scene.give(packet, &[]);
+        let mut other = packet;
+        other.bth.dest_qpn = Qpn::new(packet.bth.dest_qpn.get() + 0x100);
+        scene.give(other, &[]);
+    };
+    let silent = |is_answered: bool| {
+        let mut scene = Scene::new();
+        for psn in 0..10 {
+            both(&mut scene, request(Opcode::RC_SEND_ONLY, psn, 100));
+            if is_answered {
+                both(&mut scene, sample::answer(ASKS, psn, Syndrome::ack(31)));
+            }
+        }
+        for _ in 0..4 {
+            both(&mut scene, request(Opcode::RC_SEND_ONLY, 10, 100));
+            scene.wait(MS * 100);
+        }
+        scene.wait(MS * 1000);
+        scene.give(management(false), &[]);
+        scene
+    };
+    assert!(silent(true).explanations().is_empty());
+    silent(true).keeps_all();
+    assert_eq!(silent(false).explanations().len(), 2);
 }
 
 #[test]
