@@ -232,6 +232,7 @@ impl Judge {
             state.is_incomplete |= figures.lost_by_capture > 0 || may_lack;
             state.lacks = figures.lost_by_capture;
             state.is_undecided = flow.is_undecided();
+            state.is_mispaired = flow.is_mispaired();
             state.is_disordered |= figures.reordered > 0 || figures.duplicates > 0;
             state.peer = flow.peer().and_then(|peer| usize::try_from(peer.0).ok());
         }

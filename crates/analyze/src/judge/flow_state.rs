@@ -74,6 +74,8 @@ pub(super) struct FlowState {
     pub(super) is_heeded: bool,
     /// Some answers may belong to its requests, and nobody knows whether they do; known at the end of the capture.
     pub(super) is_undecided: bool,
+    /// Answers of another queue pair were taken for its own, or answers to it for those to another one.
+    pub(super) is_mispaired: bool,
 }
 
 /// How the requests of a flow came to their end before they began anew.
@@ -89,8 +91,10 @@ impl FlowState {
     pub(super) const fn allows(&self, assumption: Assumption) -> bool {
         match assumption {
             Assumption::Nothing => true,
-            Assumption::Complete => !self.is_incomplete,
-            Assumption::CompleteInOrder => !self.is_incomplete && !self.is_disordered,
+            Assumption::Complete => !self.is_incomplete && !self.is_mispaired,
+            Assumption::CompleteInOrder => {
+                !self.is_incomplete && !self.is_mispaired && !self.is_disordered
+            }
         }
     }
 

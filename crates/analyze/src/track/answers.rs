@@ -8,13 +8,17 @@ use super::annotation::{Acknowledged, Gap, RnrWait, Role};
 use super::cause::Refusal;
 use super::figures::Figures;
 use super::message::Outcome;
+use super::pairing::AnswerFit;
 use super::requests::{RESTART, Requests};
 use super::slots::Slot;
+use super::unanswered::Unanswered;
 use super::{FlowId, UnwrappedPsn};
 use crate::{Packet, Timestamp};
 
 /// An answer to a PSN so far ahead of the newest request may have been captured before it.
 const EARLY: u64 = 64;
+/// PSNs that may be under way between a request and its answer.
+const SLACK: u64 = 1 << 12;
 
 /// What an answer turns out to be.
 #[derive(Debug, Clone, Copy, Default)]
@@ -73,25 +77,76 @@ impl Requests {
 
     /// An answer with `psn` may belong to what is or was under way.
     pub(super) fn may_answer(&self, psn: UnwrappedPsn) -> bool {
-        const SLACK: u64 = 1 << 12;
         self.is_started() && psn.since(self.next) < SLACK && self.una.since(psn) < 16 * SLACK
     }
 
-    /// Whether an answer belongs to these requests; `None` if that cannot be told.
-    pub(super) fn fits(&self, packet: &Packet, role: Role) -> Option<bool> {
+    /// How an answer goes with these requests; `None` if there were none.
+    pub(super) fn fits(&self, packet: &Packet, role: Role) -> Option<AnswerFit> {
         if !self.is_started() {
             return None;
         }
         let psn = self.una.nearest(packet.bth.psn);
         // It answers what was sent before the capture began, or is of another queue pair.
         if psn.plus(1) < self.first && self.first.since(psn) < RESTART {
-            return None;
-        }
-        if role == Role::Response {
-            return Some(self.messages.find_for_response(psn, &packet.opcode_info).is_some());
+            return (self.first.since(psn) < SLACK).then_some(AnswerFit::Possible);
         }
         let is_early = psn >= self.next && psn.since(self.next) < EARLY;
-        (!is_early).then_some(self.una <= psn.plus(1) && psn < self.next)
+        let is_known = match role {
+            Role::Response => self.messages.find_for_response(psn, &packet.opcode_info).is_some(),
+            _ if psn >= self.next || self.una > psn.plus(1) => false,
+            Role::Acknowledgement => !self.needs_response_at(psn),
+            _ => true,
+        };
+        Some(match is_known {
+            true => AnswerFit::Belongs,
+            false if is_early || self.is_answered_at(psn) => AnswerFit::Possible,
+            false => AnswerFit::Impossible,
+        })
+    }
+
+    /// How an answer that is not the next one goes with these requests, which were taken for those that it answers;
+    /// `None` if it is what they wait for.
+    pub(super) fn doubts(&self, packet: &Packet, role: Role) -> Option<AnswerFit> {
+        let psn = self.una.nearest(packet.bth.psn);
+        let is_new = match role {
+            Role::Response => {
+                let found = self.messages.find_for_response(psn, &packet.opcode_info);
+                found.is_some() && !self.is_answered_at(psn)
+            }
+            _ => self.una < psn.plus(1) && psn < self.next,
+        };
+        if is_new {
+            return None;
+        }
+        let is_old = psn < self.una && (role != Role::Response || !self.is_of_other_kind(psn));
+        let is_early = psn >= self.next && psn.since(self.next) < EARLY;
+        Some(match is_old || is_early || self.is_answered_at(psn) {
+            true => AnswerFit::Possible,
+            false => AnswerFit::Impossible,
+        })
+    }
+
+    fn is_answered_at(&self, psn: UnwrappedPsn) -> bool {
+        self.slots.get(psn).is_some_and(|slot| slot.answered)
+    }
+
+    /// A request with payload was seen at `psn`: it has no response.
+    fn is_of_other_kind(&self, psn: UnwrappedPsn) -> bool {
+        self.slots.get(psn).is_some_and(|slot| slot.copies > 0 && slot.bytes > 0)
+    }
+
+    fn needs_response_at(&self, psn: UnwrappedPsn) -> bool {
+        let message = self.messages.find(psn).and_then(|index| self.messages.get(index));
+        message.is_some_and(|message| message.verb.needs_response())
+    }
+
+    /// What answers said may be those of another queue pair.
+    pub(super) fn forget_answers(&mut self) {
+        let oldest = UnwrappedPsn(self.una.min(self.next).0.saturating_sub(SLACK));
+        self.una = oldest.max(self.first);
+        self.answered = self.una;
+        self.unanswered = Unanswered::since(self.next);
+        self.min_round_trip = None;
     }
 
     fn handle_ack(&mut self, packet: &Packet, psn: UnwrappedPsn) -> AnswerVerdict {

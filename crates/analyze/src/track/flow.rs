@@ -13,6 +13,9 @@ use super::requests::Requests;
 use crate::icrc_status::IcrcProof;
 use crate::{Direction, Packet, Timestamp};
 
+/// Times that answers may part a flow from its peer.
+const MAX_PARTINGS: u8 = 16;
+
 /// What tells one flow from another. The source queue pair is not part of it: packets of connected
 /// services do not name it.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Hash, PartialOrd, Ord)]
@@ -74,6 +77,8 @@ pub struct Flow {
     /// Answers that were taken in where they left, before any was seen to arrive.
     left: u64,
     conversation: Option<usize>,
+    /// Times that it lost its peer.
+    partings: u8,
 }
 
 impl Flow {
@@ -97,6 +102,7 @@ impl Flow {
             inbound: 0,
             left: 0,
             conversation: None,
+            partings: 0,
         }
     }
 
@@ -167,8 +173,13 @@ impl Flow {
         }
     }
 
-    /// Index of its conversation.
-    pub(super) const fn conversation(&self) -> Option<usize> {
+    /// Some of its answers were taken for those of another queue pair: what they seemed to show is not certain.
+    pub fn is_mispaired(&self) -> bool {
+        self.claims.mistaken().is_some_and(|mistaken| self.peer != Some(mistaken))
+    }
+
+    /// Index of its conversation, or of the one before.
+    pub(crate) const fn conversation(&self) -> Option<usize> {
         self.conversation
     }
 
@@ -181,7 +192,14 @@ impl Flow {
 
     /// The queue pair of its sender has another connection.
     pub(super) fn forget_peer(&mut self) {
-        (self.peer, self.conversation) = (None, None);
+        self.peer = None;
+        self.partings = self.partings.saturating_add(1);
+    }
+
+    /// It may find another peer. A queue pair that has had very many of them keeps the last one, so that there are
+    /// not ever more conversations.
+    pub(super) fn may_part(&self) -> bool {
+        self.partings < MAX_PARTINGS
     }
 
     pub(super) fn set_source_qpn(&mut self, qpn: Qpn) {

@@ -3,13 +3,14 @@
 use uroce_wire::{Psn, Qpn, Service};
 
 use super::UnwrappedPsn;
-use super::annotation::Role;
+use super::annotation::{Annotation, Role};
 use super::connections::{Connection, Endpoint};
 use super::flow::{Flow, FlowKey};
 use super::flow_id::FlowId;
 use super::message::Outcome;
-use super::pairing::{Claims, Pairing};
-use super::tracker::Tracker;
+use super::pairing::{AnswerFit, Claims, Conversation, MAX_CANDIDATES, Pairing};
+use super::tracker::{Tracker, role};
+use super::unanswered::Unanswered;
 use crate::Packet;
 
 impl Tracker {
@@ -20,16 +21,131 @@ impl Tracker {
         packet: &Packet,
         role: Role,
     ) -> Option<FlowId> {
-        if let Some(peer) = self.flows.get(id)?.peer {
-            return Some(peer);
+        if let Some(peer) = self.flows.get(id)?.peer
+            && self.is_guessed(id)
+        {
+            match self.flows.get(peer)?.requests.doubts(packet, role) {
+                None => self.flows.get_mut(id)?.claims.agree(),
+                Some(fit) if self.is_of_another(id, peer, packet, role, fit) => {
+                    self.flows.get_mut(id)?.claims.wait(packet);
+                    return None;
+                }
+                Some(_) => {}
+            }
         }
+        match self.flows.get(id)?.peer {
+            Some(peer) => Some(peer),
+            None => self.find_peer(id, packet, role),
+        }
+    }
+
+    fn find_peer(&mut self, id: FlowId, packet: &Packet, role: Role) -> Option<FlowId> {
         let mut claims = std::mem::take(&mut self.flows.get_mut(id)?.claims);
         self.compare(id, packet, role, &mut claims);
         let winner = claims.winner();
+        if winner.is_none() {
+            claims.wait(packet);
+        }
         self.flows.get_mut(id)?.claims = claims;
-        let winner = winner?;
-        self.pair(id, winner, Pairing::AcknowledgedPsn);
-        self.flows.get(id)?.peer
+        self.pair(id, winner?, Pairing::AcknowledgedPsn);
+        let waiting = self.flows.get_mut(id)?.claims.decide();
+        let peer = self.flows.get(id)?.peer?;
+        if waiting.is_overfull
+            && let Some(flow) = self.flows.get_mut(peer)
+        {
+            flow.requests.unanswered = Unanswered::since(flow.requests.next);
+        }
+        for answer in &waiting.answers {
+            self.take_waiting(id, peer, answer);
+        }
+        Some(peer)
+    }
+
+    /// Whether an answer that does not go on with the requests of `peer` is none of its answers. If other ones do
+    /// not go on with them either, the two flows are no conversation.
+    #[cold]
+    fn is_of_another(
+        &mut self,
+        id: FlowId,
+        peer: FlowId,
+        packet: &Packet,
+        role: Role,
+        fit: AnswerFit,
+    ) -> bool {
+        if !self.may_part(id, peer) {
+            return false;
+        }
+        let is_proven = self.conversation_of(id).is_some_and(Conversation::is_proven);
+        let (others, fits_other) = self.others(id, peer, packet, role);
+        if !fits_other && (others == 0 || fit != AnswerFit::Impossible) {
+            return false;
+        }
+        let Some(flow) = self.flows.get_mut(id) else {
+            return false;
+        };
+        if !flow.claims.contradict() {
+            return fits_other;
+        }
+        self.part(id);
+        for (flow, other) in [(id, peer), (peer, id)] {
+            if let Some(flow) = self.flows.get_mut(flow) {
+                flow.claims.leave(other, !is_proven);
+                flow.requests.forget_answers();
+            }
+        }
+        false
+    }
+
+    fn conversation_of(&self, id: FlowId) -> Option<&Conversation> {
+        self.conversations.get(self.flows.get(id)?.conversation()?)
+    }
+
+    /// Nothing but answers tells that `id` and its peer are a conversation.
+    fn is_guessed(&self, id: FlowId) -> bool {
+        let is_guess = |pair: &Conversation| pair.paired_by == Pairing::AcknowledgedPsn;
+        self.conversation_of(id).is_some_and(is_guess)
+    }
+
+    fn may_part(&self, id: FlowId, peer: FlowId) -> bool {
+        [id, peer].into_iter().all(|id| self.flows.get(id).is_some_and(Flow::may_part))
+    }
+
+    /// Flows but `peer` that the answers in `id` may belong to, and whether this one belongs to one of them that has
+    /// no peer. Of very many, each answer looks at a part.
+    fn others(&self, id: FlowId, peer: FlowId, packet: &Packet, role: Role) -> (usize, bool) {
+        let Some(flow) = self.flows.get(id) else {
+            return (0, false);
+        };
+        let all = self.flows.against(flow.key());
+        let first = packet.frame as usize % all.len().max(1);
+        let others = all.iter().cycle().skip(first).take(all.len().min(MAX_CANDIDATES));
+        let others = others.filter_map(|other| self.flows.get(*other)).filter(|other| {
+            other.id() != peer && other.service() == flow.service() && other.requests.is_started()
+        });
+        let belongs = |other: &Flow| {
+            let fit = other.requests.fits(packet, role);
+            other.peer.is_none() && fit == Some(AnswerFit::Belongs)
+        };
+        others.fold((0, false), |(count, fits), other| (count + 1, fits || belongs(other)))
+    }
+
+    /// An answer that came before it was known whose it is.
+    fn take_waiting(&mut self, id: FlowId, peer: FlowId, packet: &Packet) {
+        let role = role(packet);
+        let Some(Flow { requests, figures, .. }) = self.flows.get_mut(peer) else {
+            return;
+        };
+        if requests.fits(packet, role) != Some(AnswerFit::Belongs) {
+            return;
+        }
+        let verdict = requests.handle_answer(packet, role, figures);
+        self.note_agreement(id, !verdict.is_unsolicited);
+        let mut annotation = Annotation::new(id, verdict.psn, role);
+        annotation.is_duplicate = verdict.is_repeated;
+        annotation.is_unsolicited = verdict.is_unsolicited;
+        if let Some(flow) = self.flows.get_mut(id) {
+            flow.figures.note_answer_verdict(packet, role, &annotation);
+        }
     }
 
     /// Notes in `claims` which flows without a peer an answer in `id` fits.
@@ -48,8 +164,8 @@ impl Tracker {
             return claims.note_again(fits);
         }
         for other in all.iter().copied() {
-            if let Some(fits) = fits(other) {
-                claims.note(other, fits);
+            if let Some(fit) = fits(other) {
+                claims.note(other, fit);
             }
         }
     }
@@ -61,15 +177,18 @@ impl Tracker {
             let Some(flow) = self.flows.get_mut(FlowId(index as u32)) else {
                 return;
             };
-            let (key, claims) = (*flow.key(), std::mem::take(&mut flow.claims));
-            if flow.peer.is_some() || claims.is_empty() {
+            if flow.peer.is_some() || flow.claims.is_empty() {
                 continue;
             }
+            let (key, claims) = (*flow.key(), std::mem::take(&mut flow.claims));
             for at in 0..self.flows.against(&key).len() {
                 let other = self.flows.against(&key).get(at).copied();
                 if let Some(flow) = other.and_then(|other| self.flows.get_mut(other)) {
                     flow.is_undecided |= flow.peer.is_none() && claims.may_be(flow.id());
                 }
+            }
+            if let Some(flow) = self.flows.get_mut(FlowId(index as u32)) {
+                flow.claims = claims;
             }
         }
     }

@@ -77,7 +77,8 @@ impl Tracker {
             }
             Role::CongestionNotification => self.count(id, |figures| figures.cnps += 1),
             Role::Unknown => {}
-            _ => self.handle_answer(packet, &mut annotation),
+            _ if !self.handle_answer(packet, &mut annotation) => return annotation,
+            _ => {}
         }
         annotation.peer = self.flows.get(id).and_then(Flow::peer);
         annotation
@@ -187,17 +188,18 @@ impl Tracker {
         self.collect(id);
     }
 
-    fn handle_answer(&mut self, packet: &Packet, annotation: &mut Annotation) {
+    /// False if it is not known which requests it answers.
+    fn handle_answer(&mut self, packet: &Packet, annotation: &mut Annotation) -> bool {
         let (id, role) = (annotation.flow, annotation.role);
         self.count(id, |figures| figures.note_answer(packet, role));
         if let (Some(flow), Some(aeth)) = (self.flows.get_mut(id), packet.aeth) {
             flow.note_msn(aeth.msn);
         }
         let Some(peer) = self.peer_for_answer(id, packet, role) else {
-            return;
+            return false;
         };
         let Some(Flow { requests, figures, .. }) = self.flows.get_mut(peer) else {
-            return;
+            return false;
         };
         let verdict = requests.handle_answer(packet, role, figures);
         annotation.outstanding = requests.outstanding();
@@ -212,6 +214,7 @@ impl Tracker {
         self.note_agreement(id, !verdict.is_unsolicited);
         self.count(id, |figures| figures.note_answer_verdict(packet, role, annotation));
         self.collect(peer);
+        true
     }
 
     fn handle_datagram(&mut self, packet: &Packet, payload: &[u8], annotation: &mut Annotation) {
@@ -280,8 +283,7 @@ impl Tracker {
             return;
         }
         let flows = if one < other { [one, other] } else { [other, one] };
-        let number = self.conversations.len();
-        self.conversations.push(Conversation { flows, paired_by, agreeing: 0, contradicting: 0 });
+        let number = self.number_of_conversation(one, flows, paired_by);
         for (id, peer) in [(one, other), (other, one)] {
             let qpn = self.flows.get(peer).map(|flow| flow.key().destination_qpn);
             if let Some(flow) = self.flows.get_mut(id) {
@@ -290,12 +292,30 @@ impl Tracker {
         }
     }
 
+    /// The number of the conversation that `one` is part of: the same as before if nothing has changed.
+    fn number_of_conversation(
+        &mut self,
+        one: FlowId,
+        flows: [FlowId; 2],
+        paired_by: Pairing,
+    ) -> usize {
+        if let Some(number) = self.flows.get(one).and_then(Flow::conversation)
+            && let Some(before) = self.conversations.get_mut(number)
+            && before.flows == flows
+        {
+            before.paired_by = paired_by;
+            return number;
+        }
+        self.conversations.push(Conversation { flows, paired_by, agreeing: 0, contradicting: 0 });
+        self.conversations.len() - 1
+    }
+
     fn peer_of(&self, id: FlowId) -> Option<FlowId> {
         self.flows.get(id).and_then(Flow::peer)
     }
 
     /// `id` and its peer are no conversation any more.
-    fn part(&mut self, id: FlowId) {
+    pub(super) fn part(&mut self, id: FlowId) {
         for id in [self.peer_of(id), Some(id)].into_iter().flatten() {
             if let Some(flow) = self.flows.get_mut(id) {
                 flow.forget_peer();
@@ -303,7 +323,7 @@ impl Tracker {
         }
     }
 
-    fn note_agreement(&mut self, id: FlowId, agrees: bool) {
+    pub(super) fn note_agreement(&mut self, id: FlowId, agrees: bool) {
         let number = self.flows.get(id).and_then(Flow::conversation);
         if let Some(conversation) = number.and_then(|number| self.conversations.get_mut(number)) {
             conversation.agreeing += u64::from(agrees);
@@ -313,7 +333,7 @@ impl Tracker {
 }
 
 /// What a packet is, by its opcode and its acknowledgement header.
-fn role(packet: &Packet) -> Role {
+pub(super) fn role(packet: &Packet) -> Role {
     let Some(info) = packet.opcode_info else {
         return Role::Unknown;
     };

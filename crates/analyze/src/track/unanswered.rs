@@ -23,13 +23,20 @@ pub(super) struct Unanswered {
     reads: VecDeque<UnansweredRead>,
     /// Responses of those that are too old to be sent again.
     settled: u64,
+    /// Nobody knows what was answered before.
+    since: UnwrappedPsn,
 }
 
 impl Unanswered {
+    /// READs from `since` on are looked at.
+    pub(super) fn since(since: UnwrappedPsn) -> Self {
+        Self { since, ..Self::default() }
+    }
+
     /// A READ, an atomic or another request with a response that is not whole.
     pub(super) fn add(&mut self, message: &OpenMessage) {
         let missing = message.span().saturating_sub(message.responses);
-        if message.retransmitted > 0 || missing == 0 {
+        if message.retransmitted > 0 || missing == 0 || message.first_psn < self.since {
             return;
         }
         if self.reads.len() == MAX_READS

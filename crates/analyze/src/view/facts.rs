@@ -68,11 +68,14 @@ fn finding(from: Finding) -> ViewFinding {
 
 /// The conversations that `tracker` found, and those of one direction only.
 pub(super) fn conversations(tracker: &Tracker) -> Vec<ViewConversation> {
-    // Connection management may have given a flow another peer since.
-    let is_current = |pair: &&Conversation| {
-        tracker.flow(pair.flows[0]).and_then(Flow::peer) == Some(pair.flows[1])
+    // A flow may have another peer since, or the same one again.
+    let is_current = |(number, pair): &(usize, &Conversation)| {
+        let first = tracker.flow(pair.flows[0]);
+        let is_last = first.and_then(Flow::conversation) == Some(*number);
+        is_last && first.and_then(Flow::peer) == Some(pair.flows[1])
     };
-    let current = || tracker.conversations().iter().filter(is_current);
+    let numbered = || tracker.conversations().iter().enumerate();
+    let current = || numbered().filter(is_current).map(|(_, pair)| pair);
     let pairs = current().filter_map(|pair| {
         let [first, second] = pair.flows.map(|id| tracker.flow(id));
         Some(conversation(first?, second, pair.paired_by.name()))

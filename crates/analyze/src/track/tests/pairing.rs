@@ -5,7 +5,7 @@ use std::time::Duration;
 use uroce_cm::{CommId, MAD_LEN, Mad, Message};
 use uroce_wire::{Opcode, Psn, Qpn};
 
-use crate::track::testkit::{A, B, End, Wire};
+use crate::track::testkit::{A, B, End, MTU, Wire, read_opcode};
 use crate::track::{FlowId, Pairing, Role, TrackerConfig};
 
 #[test]
@@ -92,6 +92,62 @@ fn of_very_many_queue_pairs_only_those_that_are_alike_stay_undecided() {
     let expected: Vec<_> = (0..100).rev().map(|pair| (!alike(&pair)).then_some(pair)).collect();
     assert_eq!(found, expected);
     assert!(many(500, |_| 1000).iter().all(Option::is_none));
+}
+
+/// The capture begins while several queue pairs with near PSNs are at work: the first answer that it has belongs to
+/// none of the requests that it has.
+#[test]
+fn an_answer_of_another_queue_pair_is_found_out_when_more_of_both_is_seen() {
+    let (a2, b2) = (End { qpn: 0x31, ..A }, End { qpn: 0x32, ..B });
+    let mut wire = Wire::new();
+    let one = wire.send(A, B, 100).flow;
+    assert_eq!(wire.ack(b2, a2, 100).peer, Some(one), "nothing else is known");
+    wire.send(A, B, 101);
+    let two = wire.read(a2, b2, 101, 3 * MTU).flow;
+    for index in 0..3 {
+        let answer = wire.data(b2, a2, read_opcode(index, 3), 101 + index, MTU);
+        assert_eq!((answer.peer, answer.is_unsolicited), (Some(two), false));
+    }
+    assert_eq!(wire.ack(B, A, 101).peer, Some(one));
+    let [one, two] = [one, two].map(|id| wire.tracker.flow(id).unwrap());
+    assert_eq!((one.is_mispaired(), two.is_mispaired()), (true, false));
+    assert_eq!((one.figures().messages_completed, two.figures().messages_completed), (2, 1));
+}
+
+/// As many answers as it takes to tell are not lost to the requests that they belong to.
+#[test]
+fn answers_that_came_before_it_was_known_whose_they_are_count() {
+    let (a2, b2) = (End { qpn: 0x31, ..A }, End { qpn: 0x32, ..B });
+    let mut wire = Wire::new();
+    for (from, to, sends) in [(A, B, 3), (a2, b2, 100)] {
+        wire.read(from, to, 0, 100);
+        wire.sends(from, to, 1..sends);
+    }
+    for (from, to) in [(B, A), (b2, a2)] {
+        let answer = wire.data(from, to, read_opcode(0, 1), 0, 100);
+        assert_eq!(answer.peer, None, "both have asked for it");
+    }
+    assert_eq!(wire.ack(b2, a2, 99).peer, Some(FlowId(1)));
+    wire.ack(B, A, 2);
+    let completed = [FlowId(0), FlowId(1)].map(|id| wire.figures(id).messages_completed);
+    assert_eq!(completed, [3, 100]);
+}
+
+#[test]
+fn a_responder_that_answers_wrongly_keeps_its_requester() {
+    let (a2, b2) = (End { qpn: 0x31, ..A }, End { qpn: 0x32, ..B });
+    let mut wire = Wire::new();
+    for psn in 0..30 {
+        wire.send(A, B, psn);
+        wire.send(a2, b2, 0x10_0000 + psn);
+        wire.ack(B, A, psn);
+        wire.ack(b2, a2, 0x10_0000 + psn);
+    }
+    wire.send(A, B, 30);
+    let wrong = wire.data(B, A, read_opcode(0, 1), 30, 100);
+    assert_eq!((wrong.peer, wrong.is_unsolicited), (Some(FlowId(0)), true));
+    assert_eq!(wire.ack(B, A, 30).peer, Some(FlowId(0)));
+    assert!(wire.tracker.flows().iter().all(|flow| !flow.is_mispaired()));
 }
 
 #[test]
