@@ -187,7 +187,7 @@ impl Flow {
     pub(super) fn set_peer(&mut self, peer: FlowId, conversation: usize, qpn: Option<Qpn>) {
         self.peer = Some(peer);
         self.conversation = Some(conversation);
-        self.source_qpn = self.source_qpn.or(qpn);
+        self.source_qpn = qpn.or(self.source_qpn);
     }
 
     /// The queue pair of its sender has another connection.

@@ -96,6 +96,22 @@ impl Tracker {
         false
     }
 
+    /// The requests of `id` begin anew without connection management: perhaps with another queue pair.
+    pub(super) fn part_for_restart(&mut self, id: FlowId) {
+        let Some(peer) = self.flows.get(id).and_then(Flow::peer) else {
+            return;
+        };
+        if !self.is_guessed(id) || !self.may_part(id, peer) {
+            return;
+        }
+        self.part(id);
+        for id in [id, peer] {
+            if let Some(flow) = self.flows.get_mut(id) {
+                flow.claims.decide();
+            }
+        }
+    }
+
     fn conversation_of(&self, id: FlowId) -> Option<&Conversation> {
         self.conversations.get(self.flows.get(id)?.conversation()?)
     }

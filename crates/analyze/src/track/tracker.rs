@@ -166,7 +166,11 @@ impl Tracker {
             flow.requests.flush(packet.time, Outcome::Flushed);
             flow.requests.restart(packet.bth.psn);
             flow.figures.restarts += 1;
+            self.part_for_restart(id);
         }
+        let Some(flow) = self.flows.get_mut(id) else {
+            return;
+        };
         let Flow { requests, figures, .. } = flow;
         let verdict = requests.handle(packet, verb, &config, figures, &mut self.slot_budget);
         figures.requests += 1;

@@ -150,6 +150,60 @@ fn a_responder_that_answers_wrongly_keeps_its_requester() {
     assert!(wire.tracker.flows().iter().all(|flow| !flow.is_mispaired()));
 }
 
+/// A program that is started again has other queue pairs, and nothing but answers tells which.
+#[test]
+fn a_queue_pair_that_begins_anew_may_have_another_peer() {
+    let next = End { qpn: 0x33, ..A };
+    let mut wire = Wire::new();
+    for psn in 0..100 {
+        wire.send(A, B, psn);
+        wire.ack(B, A, psn);
+    }
+    for psn in 0x70_0000..0x70_0010 {
+        wire.send(next, B, psn);
+        assert_eq!(wire.ack(B, next, psn).peer, Some(FlowId(0)));
+    }
+    assert_eq!(wire.figures(FlowId(0)).messages_completed, 116);
+    let source = wire.tracker.flow(FlowId(0)).unwrap().source_qpn();
+    assert_eq!(source, Some(Qpn::new(next.qpn)));
+}
+
+#[test]
+fn a_queue_pair_that_begins_anew_with_the_same_peer_is_the_same_conversation() {
+    let mut wire = Wire::new();
+    for life in 0..100 {
+        wire.send(A, B, life * 0x10_0000);
+        wire.ack(B, A, life * 0x10_0000);
+    }
+    assert_eq!(wire.figures(FlowId(0)).messages_completed, 100);
+    assert_eq!(wire.tracker.conversations().len(), 1);
+}
+
+/// The client keeps its number, and the server has another one.
+#[test]
+fn answers_to_requests_of_another_flow_are_taken_for_that() {
+    let next = End { qpn: 0x33, ..B };
+    for first in [0, 0x70_0000] {
+        let mut wire = Wire::new();
+        for psn in 0..100 {
+            wire.read(A, B, psn, 100);
+            wire.data(B, A, read_opcode(0, 1), psn, 100);
+        }
+        for psn in 0..20 {
+            let psn = first + 3 * psn;
+            wire.read(A, next, psn, 3 * MTU);
+            for index in 0..3 {
+                let answer = wire.data(next, A, read_opcode(index, 3), psn + index, MTU);
+                assert_ne!(answer.peer, Some(FlowId(0)), "{psn}");
+                assert!(!answer.is_unsolicited);
+            }
+        }
+        let completed = [FlowId(0), FlowId(2)].map(|id| wire.figures(id).messages_completed);
+        assert_eq!(completed, [100, 20]);
+        assert!(wire.tracker.flows().iter().all(|flow| !flow.is_mispaired()));
+    }
+}
+
 #[test]
 fn a_queue_pair_that_connects_to_another_one_leaves_the_one_before() {
     let next = End { qpn: 0x33, ..B };
