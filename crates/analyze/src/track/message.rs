@@ -2,7 +2,7 @@
 
 use std::time::Duration;
 
-use uroce_wire::{NakCode, OpcodeInfo, Operation};
+use uroce_wire::{Mtu, NakCode, OpcodeInfo, Operation};
 
 use super::{FlowId, UnwrappedPsn};
 use crate::Timestamp;
@@ -167,6 +167,15 @@ impl OpenMessage {
     /// PSNs that it has, as far as is known.
     pub(super) fn span(&self) -> u64 {
         self.last_psn.map_or(self.packets, |last| last.since(self.first_psn) + 1)
+    }
+
+    /// PSNs that it has at most.
+    pub(super) fn largest_span(&self) -> u64 {
+        match (self.last_psn, self.verb) {
+            (Some(last), _) => last.since(self.first_psn) + 1,
+            (None, Verb::Read) => self.bytes.div_ceil(Mtu::M256.bytes() as u64).max(1),
+            (None, _) => u64::MAX,
+        }
     }
 
     /// All packets between its first and its last one were seen.

@@ -86,6 +86,9 @@ impl OpenMessages {
         let is_atomic = info.is_some_and(|info| info.operation == Operation::AtomicAcknowledge);
         let index = self.find(psn)?;
         let message = *self.get(index)?;
+        if psn.since(message.first_psn) >= message.largest_span() {
+            return None;
+        }
         let is_one = matches!(message.verb, Verb::CompareSwap | Verb::FetchAdd);
         (message.verb.needs_response() && is_one == is_atomic).then_some((index, message))
     }

@@ -204,6 +204,22 @@ fn answers_to_requests_of_another_flow_are_taken_for_that() {
     }
 }
 
+/// READs of several queue pairs, while the path MTU is not known.
+#[test]
+fn a_read_of_unknown_length_has_no_more_packets_than_its_bytes_allow() {
+    let (a2, b2) = (End { qpn: 0x31, ..A }, End { qpn: 0x32, ..B });
+    let mut wire = Wire::with(TrackerConfig::default());
+    wire.read(A, B, 1000, 4 * MTU);
+    wire.read(a2, b2, 5000, 4 * MTU);
+    for (from, to, psn, peer) in [(b2, a2, 5000, 1), (B, A, 1000, 0)] {
+        for index in 0..4 {
+            let answer = wire.data(from, to, read_opcode(index, 4), psn + index, MTU);
+            assert_eq!(answer.peer, Some(FlowId(peer)));
+        }
+        assert_eq!(wire.figures(FlowId(peer)).messages_completed, 1);
+    }
+}
+
 #[test]
 fn a_queue_pair_that_connects_to_another_one_leaves_the_one_before() {
     let next = End { qpn: 0x33, ..B };
