@@ -289,6 +289,8 @@ impl Requests {
             None => self.slots.put(psn, Slot { answered: true, ..Slot::default() }),
         }
         self.answered = self.answered.max(psn.plus(1));
+        // A READ whose length is not known is at least so long.
+        self.next = self.next.max(psn.plus(1));
         self.bytes = self.bytes.saturating_sub(u64::from(packet.payload_len));
         let ends = packet.opcode_info.is_some_and(|info| info.ends());
         if let Some(open) = self.messages.get_mut(index) {

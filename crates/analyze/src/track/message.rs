@@ -169,11 +169,18 @@ impl OpenMessage {
         self.last_psn.map_or(self.packets, |last| last.since(self.first_psn) + 1)
     }
 
+    /// A READ of which a snap length cut the length off. One of no bytes has an end.
+    pub(super) fn is_length_unknown(&self) -> bool {
+        self.verb == Verb::Read && self.bytes == 0 && self.last_psn.is_none()
+    }
+
     /// PSNs that it has at most.
     pub(super) fn largest_span(&self) -> u64 {
         match (self.last_psn, self.verb) {
             (Some(last), _) => last.since(self.first_psn) + 1,
-            (None, Verb::Read) => self.bytes.div_ceil(Mtu::M256.bytes() as u64).max(1),
+            (None, Verb::Read) if !self.is_length_unknown() => {
+                self.bytes.div_ceil(Mtu::M256.bytes() as u64).max(1)
+            }
             (None, _) => u64::MAX,
         }
     }

@@ -121,10 +121,12 @@ impl Requests {
         }
     }
 
-    /// PSNs that a request takes (R18); `None` for a READ while the path MTU is not known.
+    /// PSNs that a request takes (R18); `None` for a READ while the path MTU is not known, or of which a snap length
+    /// cut the length off.
     fn known_span(&self, packet: &Packet, verb: Verb) -> Option<u64> {
         let length = packet.reth.map_or(0, |reth| reth.length);
         match (verb, self.mtu) {
+            (Verb::Read, _) if packet.reth.is_none() => None,
             (Verb::Read, Some(mtu)) if mtu > 0 => Some(u64::from(length.div_ceil(mtu).max(1))),
             (Verb::Read, _) if length > 256 => None,
             _ => Some(1),

@@ -3,7 +3,7 @@
 use uroce_wire::{Mtu, Operation};
 
 use super::UnwrappedPsn;
-use super::message::Verb;
+use super::message::{OpenMessage, Verb};
 use super::open_messages::OpenMessages;
 use super::requests::Requests;
 use crate::Packet;
@@ -29,12 +29,17 @@ impl Requests {
 
     /// A new request at `psn` behind a READ tells how many PSNs the READ has, if a path MTU fits.
     pub(super) fn learn_span_of_read(&mut self, psn: UnwrappedPsn) {
-        if self.mtu.is_some() {
-            return;
-        }
         let Some((index, first, bytes)) = self.messages.newest_unmeasured_read() else {
             return;
         };
+        if bytes == 0 {
+            // Its length is not known, and so not what the network may have lost behind it.
+            self.next = psn;
+            return self.messages.end_at(index, UnwrappedPsn(psn.0 - 1));
+        }
+        if self.mtu.is_some() {
+            return;
+        }
         let packets = psn.since(first);
         if packets == 1 && bytes <= Mtu::M4096.bytes() as u64 {
             return self.messages.end_at(index, first);
@@ -50,9 +55,8 @@ impl OpenMessages {
     /// Index, first PSN and bytes of the newest message, if it is a READ whose end is not known.
     fn newest_unmeasured_read(&mut self) -> Option<(usize, UnwrappedPsn, u64)> {
         let newest = self.len().checked_sub(1)?;
-        let is_open = |message: &&mut super::message::OpenMessage| {
-            message.verb == Verb::Read && message.last_psn.is_none()
-        };
+        let is_open =
+            |message: &&mut OpenMessage| message.verb == Verb::Read && message.last_psn.is_none();
         let message = self.get_mut(newest).filter(is_open)?;
         Some((newest, message.first_psn, message.bytes))
     }
@@ -67,8 +71,9 @@ impl OpenMessages {
     fn learn_spans(&mut self, mtu: u32) -> Option<UnwrappedPsn> {
         let mut newest = None;
         for index in 0..self.len() {
-            if let Some(message) = self.get_mut(index).filter(|message| message.verb == Verb::Read)
-            {
+            let is_measured =
+                |it: &&mut OpenMessage| it.verb == Verb::Read && !it.is_length_unknown();
+            if let Some(message) = self.get_mut(index).filter(is_measured) {
                 let span = message.bytes.div_ceil(u64::from(mtu)).max(1);
                 message.last_psn = Some(message.first_psn.plus(span - 1));
                 newest = message.last_psn;
@@ -82,7 +87,7 @@ impl OpenMessages {
         &self,
         psn: UnwrappedPsn,
         info: &Option<&'static uroce_wire::OpcodeInfo>,
-    ) -> Option<(usize, super::message::OpenMessage)> {
+    ) -> Option<(usize, OpenMessage)> {
         let is_atomic = info.is_some_and(|info| info.operation == Operation::AtomicAcknowledge);
         let index = self.find(psn)?;
         let message = *self.get(index)?;

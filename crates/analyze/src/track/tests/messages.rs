@@ -90,6 +90,35 @@ fn the_length_of_a_read_is_learned_from_the_next_request_or_its_first_response()
 }
 
 #[test]
+fn a_read_whose_length_was_cut_off_ends_with_its_last_response_or_the_next_request() {
+    for config in [
+        TrackerConfig::default(),
+        TrackerConfig { path_mtu: Some(MTU), ..TrackerConfig::default() },
+    ] {
+        let mut wire = Wire::with(config);
+        for (psn, is_answered_first) in [(5, true), (20, false)] {
+            let packet = wire.packet(A, B, Opcode::RC_READ_REQUEST, psn);
+            wire.give(&packet);
+            if !is_answered_first {
+                assert!(wire.send(A, B, psn + 3).gap_before.is_none());
+            }
+            for index in 0..3 {
+                let answer = wire.data(B, A, read_opcode(index, 3), psn + index, MTU);
+                assert!(!answer.is_unsolicited && answer.peer == Some(FlowId(0)));
+            }
+            if is_answered_first {
+                wire.sends(A, B, psn + 3..20);
+            }
+        }
+        wire.ack(B, A, 23);
+        wire.tracker.finish();
+        let figures = wire.figures(FlowId(0));
+        assert_eq!((figures.messages, figures.messages_completed), (15, 15));
+        assert_eq!((figures.skipped, figures.lost_by_capture, figures.retransmitted()), (0, 0, 0));
+    }
+}
+
+#[test]
 fn an_atomic_is_complete_with_its_own_response() {
     let mut wire = Wire::new();
     wire.fetch_add(A, B, 5);
