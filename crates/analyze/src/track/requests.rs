@@ -99,7 +99,15 @@ impl Requests {
     /// True if `packet` is from another life of the queue pair.
     pub(super) fn is_restart(&self, packet: &Packet) -> bool {
         let psn = self.next.nearest(packet.bth.psn);
-        self.is_started && (psn.since(self.next) >= RESTART || self.oldest().since(psn) >= RESTART)
+        let is_ahead = psn.since(self.next) >= RESTART && psn.since(self.furthest()) >= RESTART;
+        self.is_started && (is_ahead || self.oldest().since(psn) >= RESTART)
+    }
+
+    /// One past the last PSN that the newest request may take: a READ whose end is not known may be long.
+    fn furthest(&self) -> UnwrappedPsn {
+        let newest = self.messages.len().checked_sub(1).and_then(|index| self.messages.get(index));
+        let read = newest.filter(|message| message.verb == Verb::Read);
+        read.map_or(self.next, |read| read.first_psn.plus(read.largest_span()).max(self.next))
     }
 
     /// The oldest PSN that the requester may go back to. A READ that is not answered may lie far back,

@@ -142,6 +142,20 @@ fn going_back_over_a_long_read_is_no_new_life() {
     assert_eq!(again(begin(), 0xf0_0000), (false, 1), "but what was never sent does");
 }
 
+#[test]
+fn what_follows_a_long_read_is_no_new_life_while_the_path_mtu_is_not_known() {
+    const PSNS: u32 = 80_000;
+    let mut wire = Wire::with(TrackerConfig::default());
+    wire.read(A, B, 10, PSNS * MTU);
+    assert!(wire.send(A, B, 10 + PSNS).gap_before.is_none());
+    assert_eq!(wire.figures(FlowId(0)).restarts, 0);
+    assert_eq!(wire.tracker.flow(FlowId(0)).unwrap().path_mtu(), Some(MTU));
+    let mut short = Wire::with(TrackerConfig::default());
+    short.read(A, B, 10, 1000 * MTU);
+    short.send(A, B, 10 + PSNS);
+    assert_eq!(short.figures(FlowId(0)).restarts, 1, "so long it cannot be");
+}
+
 /// Long SENDs and WRITEs, of which only the end asks for an ACK.
 #[test]
 fn going_back_over_many_packets_that_are_not_acknowledged_is_no_new_life() {
