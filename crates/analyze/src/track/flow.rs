@@ -1,8 +1,10 @@
 //! One direction between two queue pairs.
 
+use std::collections::VecDeque;
 use std::net::IpAddr;
+use std::time::Duration;
 
-use uroce_wire::{Qpn, Service};
+use uroce_wire::{Opcode, Psn, Qpn, Service};
 
 use super::UnwrappedPsn;
 use super::figures::Figures;
@@ -15,6 +17,29 @@ use crate::{Direction, Packet, Timestamp};
 
 /// Times that answers may part a flow from its peer.
 const MAX_PARTINGS: u8 = 16;
+
+/// Answers on their way that are remembered.
+const MAX_LEFT: usize = 512;
+/// No answer is overtaken by one that left so much later.
+const OVERTAKEN: Duration = Duration::from_millis(1);
+
+/// An answer that was seen to leave.
+#[derive(Debug, Clone, Copy)]
+struct LeftAnswer {
+    psn: Psn,
+    opcode: Opcode,
+    time: Timestamp,
+}
+
+impl LeftAnswer {
+    const fn of(packet: &Packet) -> Self {
+        Self { psn: packet.bth.psn, opcode: packet.bth.opcode, time: packet.time }
+    }
+
+    fn is_same(&self, other: &Self) -> bool {
+        (self.psn, self.opcode) == (other.psn, other.opcode)
+    }
+}
 
 /// What tells one flow from another. The source queue pair is not part of it: packets of connected
 /// services do not name it.
@@ -75,7 +100,7 @@ pub struct Flow {
     outbound: u64,
     inbound: u64,
     /// Answers that were taken in where they left, before any was seen to arrive.
-    left: u64,
+    left: VecDeque<LeftAnswer>,
     conversation: Option<usize>,
     /// Times that it lost its peer.
     partings: u8,
@@ -100,7 +125,7 @@ impl Flow {
             max_slowest,
             outbound: 0,
             inbound: 0,
-            left: 0,
+            left: VecDeque::new(),
             conversation: None,
             partings: 0,
         }
@@ -224,17 +249,23 @@ impl Flow {
         self.outbound > 0 && self.inbound > 0
     }
 
-    /// Counts an answer that is taken in where it leaves; never a second sighting.
-    pub(super) fn note_answer_that_left(&mut self) -> bool {
-        self.left += 1;
+    /// Remembers an answer that is taken in where it leaves; never a second sighting.
+    pub(super) fn note_answer_that_left(&mut self, packet: &Packet) -> bool {
+        if self.left.len() < MAX_LEFT {
+            self.left.push_back(LeftAnswer::of(packet));
+        }
         false
     }
 
-    /// An answer that arrives was taken in when it left.
-    pub(super) fn is_second_answer(&mut self) -> bool {
-        let is_second = self.left > 0;
-        self.left = self.left.saturating_sub(1);
-        is_second
+    /// An answer that arrives was taken in when it left. The same one before it, and those that left long before, were
+    /// lost on the way.
+    pub(super) fn is_second_answer(&mut self, packet: &Packet) -> bool {
+        let arrived = LeftAnswer::of(packet);
+        let Some(it) = self.left.iter().rfind(|left| left.is_same(&arrived)).copied() else {
+            return false;
+        };
+        self.left.retain(|left| !left.is_same(&it) && it.time.since(left.time) < OVERTAKEN);
+        true
     }
 
     pub(super) fn note_msn(&mut self, msn: u32) {

@@ -15,10 +15,10 @@ impl Tracker {
         flow.note_direction(packet.direction);
         let is_answer = !matches!(role, Role::Request | Role::Datagram | Role::Management);
         let is_second = match packet.direction {
-            Some(Direction::Inbound) if is_answer => flow.is_second_answer(),
+            Some(Direction::Inbound) if is_answer => flow.is_second_answer(packet),
             Some(Direction::Inbound) => flow.is_seen_twice(),
             Some(Direction::Outbound) if is_answer => {
-                flow.is_seen_twice() || flow.note_answer_that_left()
+                flow.is_seen_twice() || flow.note_answer_that_left(packet)
             }
             _ => false,
         };
