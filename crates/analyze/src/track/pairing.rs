@@ -209,6 +209,15 @@ impl Claims {
 
     /// The flow that the answers belong to, if one leads.
     pub(super) fn winner(&self) -> Option<FlowId> {
+        self.leading_by(LEAD)
+    }
+
+    /// The flow that the answers fit best.
+    pub(super) fn best(&self) -> Option<FlowId> {
+        self.leading_by(1)
+    }
+
+    fn leading_by(&self, lead: i32) -> Option<FlowId> {
         if self.is_crowded {
             return None;
         }
@@ -223,7 +232,7 @@ impl Claims {
                 }
             }
         }
-        best.filter(|(_, score)| *score > 0 && score - second >= LEAD).map(|(flow, _)| flow)
+        best.filter(|(_, score)| *score > 0 && score - second >= lead).map(|(flow, _)| flow)
     }
 }
 

@@ -47,9 +47,14 @@ impl Tracker {
             claims.wait(packet);
         }
         self.flows.get_mut(id)?.claims = claims;
-        self.pair(id, winner?, Pairing::AcknowledgedPsn);
-        let waiting = self.flows.get_mut(id)?.claims.decide();
+        self.pair_by_answers(id, winner?)
+    }
+
+    /// The answers in `id` are taken for those to the requests of `other`.
+    fn pair_by_answers(&mut self, id: FlowId, other: FlowId) -> Option<FlowId> {
+        self.pair(id, other, Pairing::AcknowledgedPsn);
         let peer = self.flows.get(id)?.peer?;
+        let waiting = self.flows.get_mut(id)?.claims.decide();
         if waiting.is_overfull
             && let Some(flow) = self.flows.get_mut(peer)
         {
@@ -182,6 +187,19 @@ impl Tracker {
         for other in all.iter().copied() {
             if let Some(fit) = fits(other) {
                 claims.note(other, fit);
+            }
+        }
+    }
+
+    /// The capture has ended: answers of which nobody knows whose they are belong to the flow that they fit best.
+    pub(super) fn pair_best(&mut self) {
+        for index in 0..self.flows.list().len() {
+            let id = FlowId(index as u32);
+            let free = self.flows.get(id).filter(|flow| flow.peer.is_none());
+            let best = free.and_then(|flow| flow.claims.best());
+            let peer = best.and_then(|best| self.pair_by_answers(id, best));
+            if let Some(flow) = peer.and_then(|peer| self.flows.get_mut(peer)) {
+                flow.is_undecided = true;
             }
         }
     }

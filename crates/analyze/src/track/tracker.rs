@@ -119,6 +119,7 @@ impl Tracker {
     /// which there is only one choice.
     pub fn finish(&mut self) -> Summary {
         let end = self.summary.last_time.unwrap_or_default();
+        self.pair_best();
         for index in 0..self.flows.list().len() {
             let id = FlowId(index as u32);
             if let Some(flow) = self.flows.get_mut(id) {

@@ -134,6 +134,20 @@ fn answers_that_came_before_it_was_known_whose_they_are_count() {
 }
 
 #[test]
+fn few_answers_are_taken_at_the_end_for_those_to_the_flow_that_they_fit_best() {
+    let (a2, b2) = (End { qpn: 0x31, ..A }, End { qpn: 0x32, ..B });
+    let mut wire = Wire::new();
+    wire.read(A, B, 100, 100);
+    wire.send(a2, b2, 103);
+    let answer = wire.data(B, A, read_opcode(0, 1), 100, 100);
+    assert_eq!(answer.peer, None, "the capture may lack a request of the other flow");
+    wire.tracker.finish();
+    let flow = wire.tracker.flow(FlowId(0)).unwrap();
+    assert_eq!((flow.peer(), flow.is_undecided()), (Some(FlowId(2)), true));
+    assert_eq!(flow.figures().messages_completed, 1);
+}
+
+#[test]
 fn a_responder_that_answers_wrongly_keeps_its_requester() {
     let (a2, b2) = (End { qpn: 0x31, ..A }, End { qpn: 0x32, ..B });
     let mut wire = Wire::new();
