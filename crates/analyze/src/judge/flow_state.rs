@@ -120,7 +120,9 @@ impl FlowState {
     pub(super) fn end(&self, end: Timestamp) -> Option<RequesterEnd> {
         let is_known = |end: &RequesterEnd| match end {
             RequesterEnd::Fatal(_) => true,
-            RequesterEnd::Stuck(_) => !self.is_undecided && self.heard_answers() != Heard::Elsewhere,
+            RequesterEnd::Stuck(_) => {
+                !self.is_undecided && self.heard_answers() != Heard::Elsewhere
+            }
             _ => !self.is_undecided,
         };
         self.repeats.end(end, self.retries()).filter(is_known)
