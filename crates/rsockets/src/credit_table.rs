@@ -2,11 +2,8 @@
 
 use uroce_device::memory::Region;
 
-use crate::protocol::{Iomap, Remote};
+use crate::protocol::{BUFFERS, Iomap, Remote};
 use crate::protocol_error::ProtocolError;
-
-/// Entries for receive buffers.
-pub(crate) const BUFFERS: usize = 2;
 
 /// Entries for receive buffers, and behind them those for mapped buffers.
 #[derive(Debug)]

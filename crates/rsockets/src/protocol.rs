@@ -2,7 +2,8 @@
 //! 32 bits of immediate data that come with each RDMA WRITE. The facts are those of the protocol text of
 //! rdma-core (`librdmacm/docs/rsocket`), so that either end may be rdma-core's.
 
-use crate::credit_table::BUFFERS;
+/// Entries for receive buffers in the table of each end.
+pub(crate) const BUFFERS: usize = 2;
 
 /// The version of the protocol.
 const VERSION: u8 = 1;

@@ -7,12 +7,12 @@ use uroce_device::transport::{Wc, WcStatus};
 use uroce_ibverbs::errno::Errno;
 use uroce_rdmacm::OwnedId;
 
-use crate::credit_table::{BUFFERS, CreditTable};
+use crate::credit_table::CreditTable;
 use crate::deadline::Asleep;
 use crate::inbound::Inbound;
 use crate::options::Options;
 use crate::outbound::{Outbound, Piece};
-use crate::protocol::{Iomap, Message, PrivateData, Remote};
+use crate::protocol::{BUFFERS, Iomap, Message, PrivateData, Remote};
 use crate::queue_pair::{QueuePair, Write};
 use crate::registered::Registered;
 

@@ -115,10 +115,10 @@ pub(super) struct Claims {
 
 impl Claims {
     /// The answers belong to a flow, as far as is known.
-    pub(super) fn decide(&mut self) -> Waiting {
+    pub(super) fn decide(&mut self) -> UndecidedAnswers {
         let mistaken = self.mistaken;
         let before = std::mem::replace(self, Self { mistaken, ..Self::default() });
-        Waiting { answers: before.waiting, is_overfull: before.is_overfull }
+        UndecidedAnswers { answers: before.waiting, is_overfull: before.is_overfull }
     }
 
     /// An answer waits until it is known whose it is.
@@ -238,7 +238,7 @@ impl Claims {
 
 /// Answers that have waited until it was known whose they are.
 #[derive(Debug)]
-pub(super) struct Waiting {
+pub(super) struct UndecidedAnswers {
     pub(super) answers: Vec<Packet>,
     /// There were more.
     pub(super) is_overfull: bool,

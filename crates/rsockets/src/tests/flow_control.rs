@@ -2,10 +2,10 @@
 
 use uroce_device::memory::Region;
 
-use crate::credit_table::{BUFFERS, CreditTable};
+use crate::credit_table::CreditTable;
 use crate::inbound::{Grant, Inbound};
 use crate::outbound::{Outbound, Piece};
-use crate::protocol::{Iomap, Remote};
+use crate::protocol::{BUFFERS, Iomap, Remote};
 use crate::protocol_error::ProtocolError;
 
 fn memory(len: usize) -> Region {
