@@ -5,6 +5,7 @@
 //! - [`BindError`], [`PortHolder`]: why a UDP port cannot be had, and who has it;
 //! - [`symbols`], [`verbs_names`]: what a program takes from libraries, and whether ours have it;
 //! - [`environment`]: environment variables, as far as they can be believed;
+//! - [`lock_until`]: a lock whose holder may never let go;
 //! - [`process`], [`fork`], [`at_exit`], [`Thread`]: processes, forks, exits and threads in a program that is not ours.
 //!
 //! Most of it is asked for once, when a datapath or a device is opened. Nothing here knows RoCE packets.
@@ -17,6 +18,7 @@ mod buffer;
 mod descriptor_table;
 pub mod environment;
 pub mod interface;
+mod lock;
 mod port_holder;
 pub mod process;
 pub mod symbols;
@@ -28,6 +30,7 @@ pub mod verbs_names;
 pub use bind_error::{BindError, check_local};
 pub use buffer::{Buffer, enlarge};
 pub use descriptor_table::make_room_for_descriptors;
+pub use lock::lock_until;
 pub use port_holder::PortHolder;
 pub use sys::exit::at_exit;
 pub use sys::signals::NoSigpipe;

@@ -1,17 +1,17 @@
 //! What keeps a child process from waiting for a lock of a thread that only its parent has.
 
 use std::cell::RefCell;
-use std::sync::{Mutex, MutexGuard, Once, TryLockError};
-use std::thread;
-use std::time::Duration;
+use std::sync::{MutexGuard, Once};
+use std::time::{Duration, Instant};
+
+use uroce_device::host::lock_until;
 
 use crate::device_list::{self, Devices};
 use crate::object::{self, LiveObjects};
 
-/// How often fork(2) tries to get a lock, and what it waits between. No thread holds one of them nearly as long as all of that:
-/// one that is held still is the calling thread's own, which forks in a signal handler.
-const TRIES: u32 = 2000;
-const WAIT: Duration = Duration::from_micros(500);
+/// How long fork(2) waits for the locks. No thread holds one of them nearly as long: one that is held still is the calling
+/// thread's own, which forks in a signal handler.
+const WAIT: Duration = Duration::from_secs(1);
 
 thread_local! {
     /// What the thread that forks holds until both processes go on.
@@ -35,23 +35,13 @@ pub(crate) fn register() {
 }
 
 extern "C" fn before() {
-    let devices = locked(&device_list::LISTED);
-    let held = LocksOfFork { _objects: locked(&object::LIVE), _devices: devices };
+    let end = Instant::now() + WAIT;
+    let devices = lock_until(&device_list::LISTED, end);
+    let held = LocksOfFork { _objects: lock_until(&object::LIVE, end), _devices: devices };
     // A thread that is ending has no place for them any more: it forks as if this were not there.
     let _dropped = HELD.try_with(|place| place.replace(Some(held)));
 }
 
 extern "C" fn behind() {
     let _dropped = HELD.try_with(RefCell::take);
-}
-
-fn locked<T>(lock: &'static Mutex<T>) -> Option<MutexGuard<'static, T>> {
-    for _ in 0..TRIES {
-        match lock.try_lock() {
-            Ok(guard) => return Some(guard),
-            Err(TryLockError::Poisoned(poisoned)) => return Some(poisoned.into_inner()),
-            Err(TryLockError::WouldBlock) => thread::sleep(WAIT),
-        }
-    }
-    None
 }

@@ -5,7 +5,7 @@ use std::sync::atomic::{AtomicBool, AtomicU64, Ordering};
 use std::sync::{Arc, Condvar, Mutex, MutexGuard, PoisonError};
 use std::time::{Duration, Instant};
 
-use uroce_host::Thread;
+use uroce_host::{Thread, lock_until};
 
 use super::block::PcapBlocks;
 use super::output::{self, Output};
@@ -143,26 +143,13 @@ impl exit::Capture for Shared {
             return;
         }
         let (Some(mut output), Some(mut pending)) =
-            (wait_for(&self.output, end), wait_for(&self.pending, end))
+            (lock_until(&self.output, end), lock_until(&self.pending, end))
         else {
             return;
         };
         pending.at_once = true;
         let _ = self.write_locked(&mut output, pending);
         self.tell_loss();
-    }
-}
-
-/// The lock, if it is free before `end`.
-fn wait_for<T>(lock: &Mutex<T>, end: Instant) -> Option<MutexGuard<'_, T>> {
-    use std::sync::TryLockError::{Poisoned, WouldBlock};
-    loop {
-        match lock.try_lock() {
-            Ok(guard) => return Some(guard),
-            Err(Poisoned(poisoned)) => return Some(poisoned.into_inner()),
-            Err(WouldBlock) if Instant::now() >= end => return None,
-            Err(WouldBlock) => std::thread::sleep(Duration::from_millis(1)),
-        }
     }
 }
 
