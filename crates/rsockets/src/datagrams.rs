@@ -90,8 +90,7 @@ impl Datagrams {
 
     /// Sends to this peer, and takes no datagrams of others.
     pub fn connect(&mut self, peer: SocketAddr) -> Result<(), Errno> {
-        let index = self.port_to(peer.ip())?;
-        self.named(self.ports[index].address)?;
+        self.named_port_to(peer.ip())?;
         self.only = Some(peer);
         Ok(())
     }
@@ -140,11 +139,9 @@ impl Datagrams {
     }
 
     fn post(&mut self, data: &[u8], to: SocketAddr) -> Result<bool, Errno> {
-        let index = self.port_to(to.ip())?;
-        let address = self.ports[index].address;
-        let local = self.named(address)?;
+        let (index, local) = self.named_port_to(to.ip())?;
         let port = &mut self.ports[index];
-        if header::length(address) + data.len() > port.most {
+        if header::length(local.ip()) + data.len() > port.most {
             return Err(Errno(libc::EMSGSIZE));
         }
         if let Some((qpn, heard)) = self.peers.get(&to)
@@ -154,6 +151,12 @@ impl Datagrams {
         }
         let introduction = Introduction { is_data: true, qpn: port.qpn(), to: to.ip() };
         introduce(&self.udp, introduction, data, to)
+    }
+
+    /// The place of the queue pair from which to reach an address, and our address as peers there know it.
+    fn named_port_to(&mut self, peer: IpAddr) -> Result<(usize, SocketAddr), Errno> {
+        let index = self.port_to(peer)?;
+        Ok((index, self.named(self.ports[index].address)?))
     }
 
     /// Our address as peers know it. A socket that is not bound yet gets a port.

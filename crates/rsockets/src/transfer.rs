@@ -176,16 +176,15 @@ fn at_end(state: &mut State) -> bool {
     }
 }
 
-/// Does a call for each piece until one is not done whole.
-fn each_piece<Piece>(
-    pieces: impl Iterator<Item = Result<Piece, Errno>>,
-    length: impl Fn(&Piece) -> usize,
-    mut call: impl FnMut(Piece, usize) -> Result<usize, Errno>,
+/// Fills each piece by a call, which is told how many bytes came before, until one is not filled whole.
+fn fill_each<'a>(
+    pieces: impl Iterator<Item = Result<&'a mut [u8], Errno>>,
+    mut fill: impl FnMut(&mut [u8], usize) -> Result<usize, Errno>,
 ) -> Result<usize, Errno> {
     let mut whole = 0;
     for piece in pieces {
         let (wanted, done) = match piece {
-            Ok(piece) => (length(&piece), call(piece, whole)),
+            Ok(piece) => (piece.len(), fill(piece, whole)),
             Err(errno) => (0, Err(errno)),
         };
         match done {
@@ -272,25 +271,21 @@ impl Handle {
             datagram.truncate(length);
             (from, whole) = (sender, Some(datagram));
         }
-        let got = each_piece(
-            pieces,
-            |piece| piece.len(),
-            |out, before| {
-                if let Some(datagram) = &whole {
-                    let rest = &datagram[before.min(datagram.len())..];
-                    let count = rest.len().min(out.len());
-                    out[..count].copy_from_slice(&rest[..count]);
-                    return Ok(count);
-                }
-                if before > 0 && flags & libc::MSG_PEEK != 0 {
-                    // What was only looked at is next once more.
-                    return Ok(0);
-                }
-                let waits = before == 0 || flags & libc::MSG_WAITALL != 0;
-                let flags = if waits { flags } else { flags | libc::MSG_DONTWAIT };
-                Ok(self.receive(out, flags)?.0)
-            },
-        )?;
+        let got = fill_each(pieces, |out, before| {
+            if let Some(datagram) = &whole {
+                let rest = &datagram[before.min(datagram.len())..];
+                let count = rest.len().min(out.len());
+                out[..count].copy_from_slice(&rest[..count]);
+                return Ok(count);
+            }
+            if before > 0 && flags & libc::MSG_PEEK != 0 {
+                // What was only looked at is next once more.
+                return Ok(0);
+            }
+            let waits = before == 0 || flags & libc::MSG_WAITALL != 0;
+            let flags = if waits { flags } else { flags | libc::MSG_DONTWAIT };
+            Ok(self.receive(out, flags)?.0)
+        })?;
         let is_cut = whole.is_some_and(|datagram| datagram.len() > got);
         Ok((got, from, is_cut))
     }
