@@ -125,6 +125,20 @@ impl Nics {
     }
 }
 
+/// A peer must have an address that a GID can name.
+///
+/// # Errors
+/// Exit 3 for a link-local one.
+pub fn check_peer(peer: IpAddr) -> Result<(), Failure> {
+    match peer {
+        IpAddr::V6(v6) if v6.is_unicast_link_local() => Err(Failure::environment(format!(
+            "{peer} is a link-local address, and a GID cannot name the link that it is of"
+        ))
+        .help("use another address of the peer, such as one of fd00::/8")),
+        _ => Ok(()),
+    }
+}
+
 /// The address of this machine from which packets to `peer` leave. For a peer on this machine it is
 /// another loopback address than the peer's, since both cannot have one port of one address.
 ///
@@ -138,14 +152,7 @@ pub fn address_towards(peer: IpAddr) -> Result<IpAddr, Failure> {
         let other = if d == 254 { 1 } else { d.max(1) + 1 };
         return Ok(Ipv4Addr::new(a, b, c, other).into());
     }
-    if let IpAddr::V6(v6) = peer
-        && v6.is_unicast_link_local()
-    {
-        return Err(Failure::environment(format!(
-            "{peer} is a link-local address, and a GID cannot name the link that it is of"
-        ))
-        .help("use another address of the peer, such as one of fd00::/8"));
-    }
+    check_peer(peer)?;
     let any: SocketAddr = match peer {
         IpAddr::V4(_) => ([0, 0, 0, 0], 0).into(),
         IpAddr::V6(_) => ([0u16; 8], 0).into(),

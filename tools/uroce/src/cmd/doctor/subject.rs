@@ -34,11 +34,10 @@ impl Subject {
         let address = match (global.address, &global.ib_dev, peer) {
             (Some(address), _, _) => address,
             (None, Some(name), _) => named(name)?,
-            (None, None, Some(peer)) => match address_towards(peer) {
-                Err(failure) if is_link_local(peer) => return Err(failure),
-                Err(_) => first()?,
-                Ok(address) => address,
-            },
+            (None, None, Some(peer)) => {
+                nic::check_peer(peer)?;
+                address_towards(peer).or_else(|_no_route| first())?
+            }
             (None, None, None) => first()?,
         };
         nic::check_local(address)?;
@@ -53,10 +52,6 @@ impl Subject {
     pub fn netdev(&self) -> &str {
         &self.interface.netdev
     }
-}
-
-fn is_link_local(peer: IpAddr) -> bool {
-    matches!(peer, IpAddr::V6(v6) if v6.is_unicast_link_local())
 }
 
 fn named(name: &str) -> Result<IpAddr, Failure> {
