@@ -58,7 +58,8 @@ pub struct ServeArgs {
     /// Most links of one client: other clients of its address that packets reach without the service; 0: none
     #[arg(long, value_name = "N", default_value_t = 32)]
     links: u8,
-    /// The file that keeps slots over a restart [default: beside the socket]
+    /// The file that keeps slots over a restart; one with anything else in it is refused [default:
+    /// beside the socket]
     #[arg(long, value_name = "FILE")]
     slots: Option<PathBuf>,
     /// Print addresses, clients and counters of the running service, for those who may be its
