@@ -10,6 +10,7 @@ mod recorder;
 mod replay;
 mod stream;
 mod tap;
+mod waiting;
 mod writer;
 
 use std::io;

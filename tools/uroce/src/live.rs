@@ -101,7 +101,15 @@ impl<'a> Captured<'a> {
     /// The frame as a file takes it, with what there is to say about it.
     pub fn record(&self, comments: &'a [&'a str]) -> PcapRecord<'a> {
         let CapturedFrame { time, direction, original_len, data, .. } = self.frame;
-        PcapRecord { interface: self.interface, time, original_len, direction, data, comments }
+        PcapRecord {
+            interface: self.interface,
+            time,
+            original_len,
+            direction,
+            data,
+            lost: 0,
+            comments,
+        }
     }
 
     /// The frame as analysis takes it, with its number in the capture.

@@ -33,6 +33,7 @@ const APPLICATION: u16 = 4;
 const INTERFACE_NAME: u16 = 2;
 const TIME_RESOLUTION: u16 = 9;
 const PACKET_FLAGS: u16 = 2;
+const DROP_COUNT: u16 = 4;
 const PACKETS_RECEIVED: u16 = 4;
 const PACKETS_DROPPED: u16 = 5;
 
@@ -52,6 +53,9 @@ pub struct PcapRecord<'a> {
     pub direction: Direction,
     /// The frame, or as much of it as was captured.
     pub data: &'a [u8],
+    /// Packets of the interface since the one before that are not in the capture. A comment tells of them, too: few readers
+    /// show `epb_dropcount`.
+    pub lost: u64,
     /// What Wireshark shows beside it.
     pub comments: &'a [&'a str],
 }
@@ -119,6 +123,13 @@ impl PcapBlocks {
         self.words32(&[record.interface, high, low, captured, record.original_len]);
         self.padded(record.data);
         self.option(PACKET_FLAGS, &flags(record).to_le_bytes());
+        if record.lost > 0 {
+            self.option(DROP_COUNT, &record.lost.to_le_bytes());
+            self.text(
+                COMMENT,
+                &format!("packets before it that are not in the capture: {}", record.lost),
+            );
+        }
         for comment in record.comments {
             self.text(COMMENT, comment);
         }
@@ -267,13 +278,14 @@ mod tests {
             comment in "[a-z ]{0,20}",
             nanoseconds in any::<u64>(),
             original_len in any::<u32>(),
+            lost in 0u64..3,
         ) {
             let mut blocks = section();
             let time = Duration::from_nanos(nanoseconds);
             let comments = [comment.as_str()];
             let direction = Direction::Outbound;
             let record =
-                PcapRecord { interface: 0, time, original_len, direction, data: &data, comments: &comments };
+                PcapRecord { interface: 0, time, original_len, direction, data: &data, lost, comments: &comments };
             blocks.packet(&record);
             blocks.packet(&record);
             let mut reader = PcapNgReader::new(blocks.bytes()).expect("a section");
@@ -288,7 +300,11 @@ mod tests {
                 let group = data.first().is_some_and(|first| first & 1 == 1);
                 let flags = EnhancedPacketOption::Flags(if group { 10 } else { 6 });
                 let comment = EnhancedPacketOption::Comment(comment.as_str().into());
-                prop_assert_eq!(&packet.options, &vec![flags, comment]);
+                let gap = format!("packets before it that are not in the capture: {lost}");
+                let gap = [EnhancedPacketOption::DropCount(lost), EnhancedPacketOption::Comment(gap.into())];
+                let gap = if lost > 0 { &gap[..] } else { &[] };
+                let options = [&[flags], gap, &[comment]].concat();
+                prop_assert_eq!(&packet.options, &options);
             }
         }
     }

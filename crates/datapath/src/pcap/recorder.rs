@@ -9,6 +9,9 @@ use super::direction::Direction;
 use super::frame::{self, Headers, MAX_HEADERS};
 use crate::packet::{IpId, RxPacket};
 
+/// LINKTYPE_ETHERNET of libpcap.
+const ETHERNET: u16 = 1;
+
 /// Bytes of the longest payload that is expected: a jumbo frame's worth.
 const LONGEST_PAYLOAD: usize = 9216;
 
@@ -19,12 +22,26 @@ pub(super) struct Recorder {
     icrc: FlowIcrc,
     /// The identification of the last packet that hid it.
     last_id: u16,
+    /// Of each interface, packets since its last one that were not recorded.
+    lost: Vec<u64>,
 }
 
 impl Recorder {
     pub(super) fn new(blocks: PcapBlocks) -> Self {
         let frame = Vec::with_capacity(MAX_HEADERS + LONGEST_PAYLOAD);
-        Self { blocks, frame, icrc: FlowIcrc::default(), last_id: 0 }
+        Self { blocks, frame, icrc: FlowIcrc::default(), last_id: 0, lost: Vec::new() }
+    }
+
+    /// Adds an interface with that name and returns its number.
+    pub(super) fn interface(&mut self, name: &str) -> u32 {
+        self.blocks.interface(name, ETHERNET, 0);
+        self.lost.push(0);
+        (self.lost.len() - 1) as u32
+    }
+
+    /// A packet of the interface is not recorded: the next one will tell of it.
+    pub(super) fn count_lost(&mut self, interface: u32) {
+        self.lost[interface as usize] += 1;
     }
 
     /// Adds the packet; false if it cannot be one.
@@ -58,6 +75,7 @@ impl Recorder {
             original_len: self.frame.len() as u32,
             direction: at.direction,
             data: &self.frame,
+            lost: std::mem::take(&mut self.lost[at.interface as usize]),
             comments,
         });
     }

@@ -16,7 +16,7 @@ use crate::{Datapath, Flush, Middleware};
 /// A packet is recorded as sent when it is committed, and as received when it was handed over, with what became
 /// of it. Two devices that record to one file therefore show a packet between them twice, on two interfaces.
 ///
-/// A NAK that ends a queue pair is in the file before its program learns of it.
+/// A NAK that ends a queue pair is in the file before its program learns of it, unless the file takes nothing at that time.
 pub struct PcapTap {
     inner: Box<dyn Datapath>,
     writer: PcapWriter,
@@ -76,7 +76,7 @@ impl PcapTap {
     fn write_urgent(&mut self) {
         if std::mem::take(&mut self.urgent) {
             // The file tells of its own errors; traffic goes on.
-            let _ = self.writer.file().flush();
+            self.writer.file().shared().write_soon();
         }
     }
 }

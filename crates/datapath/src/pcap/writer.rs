@@ -41,14 +41,16 @@ impl PcapWriter {
             id,
         };
         let at = self.at(Direction::Outbound);
-        self.file.shared().record(|recorder| recorder.packet(&at, &headers, payload, comments));
+        self.file
+            .shared()
+            .record(self.interface, |recorder| recorder.packet(&at, &headers, payload, comments));
     }
 
     /// Records a packet that arrived, and what became of it. Where the datapath does not see the IPv4
     /// identification it is the one that makes the ICRC right; if none does, 0, and a comment says so.
     pub fn received(&self, packet: &RxPacket<'_>, fate: Fate) {
         let at = self.at(Direction::Inbound);
-        self.file.shared().record(|recorder| {
+        self.file.shared().record(self.interface, |recorder| {
             let id = recorder.id_of(packet);
             let headers = Headers {
                 src: packet.src,
@@ -73,7 +75,7 @@ impl PcapWriter {
     /// Records an Ethernet frame as it is, with comments.
     pub fn frame(&self, direction: Direction, frame: &[u8], comments: &[&str]) {
         let at = self.at(direction);
-        self.file.shared().record(|recorder| {
+        self.file.shared().record(self.interface, |recorder| {
             recorder.whole(&at, frame, comments);
             true
         });

@@ -1,5 +1,6 @@
 //! A capture taken by a tap, read back.
 
+use std::io::Read;
 use std::net::SocketAddr;
 use std::os::fd::AsRawFd;
 use std::path::Path;
@@ -8,6 +9,8 @@ use std::sync::atomic::{AtomicU64, Ordering};
 use std::time::{Duration, Instant};
 
 use etherparse::{NetSlice, SlicedPacket, TransportSlice};
+use pcap_file::pcapng::blocks::enhanced_packet::EnhancedPacketOption;
+use pcap_file::pcapng::{Block, PcapNgReader};
 use tempfile::TempDir;
 use uroce_datapath::{
     Datapath, Direction, Fate, FaultCounters, FaultDatapath, IpId, LoopbackFabric, PcapError,
@@ -25,10 +28,14 @@ fn pair(addresses: [&str; 2], file: &PcapFile) -> [PcapTap; 2] {
 }
 
 fn send(from: &mut PcapTap, to: &mut PcapTap, payload: &[u8]) {
+    send_with_opcode(from, to, payload, 0xcc);
+}
+
+fn send_with_opcode(from: &mut PcapTap, to: &mut PcapTap, payload: &[u8], opcode: u8) {
     let src = SocketAddr::new(from.local().ip(), from.source_port(0xC123));
     let route = Route { src, dst: to.local(), hop_limit: 64, traffic_class: 0x22 };
     from.tx_space().expect("room")[..payload.len()].copy_from_slice(payload);
-    from.tx_commit(&route, payload.len(), &mut |_, packet| packet[0] = 0xcc);
+    from.tx_commit(&route, payload.len(), &mut |_, packet| packet[0] = opcode);
     from.flush().expect("flush");
     assert_eq!(to.recv(64, &mut |_| ()).expect("recv"), 1);
 }
@@ -299,6 +306,53 @@ fn a37_a_capture_that_cannot_be_written_says_so_twice_and_counts() {
     });
     let lines = log.0.load(Ordering::Relaxed);
     assert!((1..=2).contains(&lines), "{lines} lines");
+}
+
+/// Packets in a capture, and those that it says are missing before them.
+fn count(capture: &[u8]) -> (u64, u64) {
+    let mut reader = PcapNgReader::new(capture).expect("a section");
+    let (mut packets, mut lost) = (0, 0);
+    while let Some(block) = reader.next_block() {
+        let Block::EnhancedPacket(packet) = block.expect("a whole block") else { continue };
+        packets += 1;
+        lost += packet.options.iter().find_map(drop_count).unwrap_or(0);
+    }
+    (packets, lost)
+}
+
+fn drop_count(option: &EnhancedPacketOption<'_>) -> Option<u64> {
+    match option {
+        EnhancedPacketOption::DropCount(count) => Some(*count),
+        _ => None,
+    }
+}
+
+#[test]
+fn a_file_that_takes_nothing_holds_traffic_up_for_a_moment_only() {
+    let (mut reader, pipe) = std::io::pipe().expect("a pipe");
+    let file = PcapFile::create(format!("/proc/self/fd/{}", pipe.as_raw_fd())).expect("create");
+    drop(pipe);
+    let [mut a, mut b] = pair(["10.0.0.1:4791", "10.0.0.2:4791"], &file);
+    let begun = Instant::now();
+    // A NAK that ends a queue pair is urgent.
+    let mut nak = [0; 20];
+    nak[12] = 0x61;
+    while file.lost() < 1000 {
+        assert!(begun.elapsed() < Duration::from_secs(20), "what waits has no limit");
+        send(&mut a, &mut b, &[1; 4096]);
+        send_with_opcode(&mut a, &mut b, &nak, 0x11);
+    }
+    let lost = file.lost();
+    let rest = std::thread::spawn(move || {
+        let mut capture = Vec::new();
+        reader.read_to_end(&mut capture).map(|_| capture)
+    });
+    file.flush().expect("the reader reads again");
+    send(&mut a, &mut b, &[1; 4096]);
+    let sent = 2 * a.stats().tx_packets;
+    drop((a, b, file));
+    let capture = rest.join().expect("no panic").expect("read");
+    assert_eq!(count(&capture), (sent - lost, lost));
 }
 
 /// Counts the lines of the log.

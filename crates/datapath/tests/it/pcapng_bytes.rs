@@ -35,7 +35,7 @@ fn made(make: impl FnOnce(&mut PcapBlocks)) -> Vec<u8> {
 fn record<'a>(data: &'a [u8], comments: &'a [&'a str]) -> PcapRecord<'a> {
     let time = Duration::from_nanos(0x0102_0304_0506_0708);
     let direction = Direction::Inbound;
-    PcapRecord { interface: 3, time, original_len: 77, direction, data, comments }
+    PcapRecord { interface: 3, time, original_len: 77, direction, data, lost: 0, comments }
 }
 
 #[test]

@@ -47,6 +47,7 @@ fn capture(link_type: u16, frames: &[u8]) -> (Vec<u8>, Vec<usize>) {
             original_len: 60,
             direction: Direction::Outbound,
             data: &[byte; 60],
+            lost: 0,
             comments: &["said"],
         });
         ends.push(blocks.bytes().len());
@@ -120,6 +121,7 @@ fn a_frame_of_an_interface_that_was_not_described_is_damage() {
         original_len: 1,
         direction: Direction::Inbound,
         data: &[1],
+        lost: 0,
         comments: &[],
     });
     let (frames, error) = replay(blocks.bytes());

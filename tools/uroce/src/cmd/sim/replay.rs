@@ -96,6 +96,7 @@ impl<'a> Recording<'a> {
             original_len: 0,
             direction,
             data: event.bytes,
+            lost: 0,
             comments: &[],
         };
         if self.blocks.datagram(&record, &event.flow, event.traffic_class).is_some() {
