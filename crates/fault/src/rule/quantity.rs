@@ -181,6 +181,15 @@ impl NumberRange {
         range.ok_or("a number N, or a range A..B or A..".into())
     }
 
+    /// As [`NumberRange::parse`], of what is counted from 1 on.
+    pub(crate) fn parse_ordinal(text: &str) -> Result<Self, Expected> {
+        let range = Self::parse(text)?;
+        if range.low == 0 {
+            return Err("a number N from 1 on, or a range A..B or A.. from 1 on".into());
+        }
+        Ok(range)
+    }
+
     /// As [`NumberRange::parse`], and `>N`, `>=N`, `<N`, `<=N`.
     pub(crate) fn parse_comparison(text: &str) -> Result<Self, Expected> {
         let above = |low: &str, step| Some((integer(low)?.checked_add(step)?, Self::OPEN));

@@ -137,7 +137,11 @@ fn names_of_rules() {
 #[test]
 fn values_that_cannot_be() {
     let range = "a number N, or a range A..B or A..";
-    let cases: [(&str, &[&str], &str); 12] = [
+    let ordinal = "a number N from 1 on, or a range A..B or A.. from 1 on";
+    let cases: [(&str, &[&str], &str); 15] = [
+        ("iter", &["0", "0..2", "0.."], ordinal),
+        ("msg", &["0"], ordinal),
+        ("pkt", &["0x0"], ordinal),
         ("iter", &["", "x", "-1", "2..1", "..3", "1..2..3", "1.5"], range),
         ("msg", &["0x", "0xg", "18446744073709551616"], range),
         ("pkt", &["1..x", "+1"], range),
