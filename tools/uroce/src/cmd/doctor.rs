@@ -81,24 +81,31 @@ fn examine(subject: &Subject) -> Vec<Finding> {
     findings
 }
 
-/// What a device would be opened on now, and why; on a port of its own, so that a running one is not
-/// disturbed.
+/// What a device would be opened on now, and why. A service is asked for the datapath itself: it may serve others, and not
+/// this user. Else the port is one of its own, so that a running device is not disturbed.
 fn datapath(subject: &Subject, global: &Global) -> Finding {
     let local = (subject.address, subject.port).into();
     let auto = matches!(global.datapath(), DatapathChoice::Auto | DatapathChoice::Served);
-    if let Some(inner) = serves(&socket_path(), local).filter(|_| auto) {
-        let text = format!("served: the service that serves this address has the datapath {inner}");
-        return Finding::ok("datapath", text);
-    }
+    let served = serves(&socket_path(), local).filter(|_| auto);
+    let (port, choice) = match served {
+        Some(_) => (subject.port, DatapathChoice::Served),
+        None => (0, global.datapath()),
+    };
     let opened = Context::builder()
         .address(subject.address)
-        .port(0)
-        .datapath(global.datapath())
+        .port(port)
+        .datapath(choice)
         .progress_thread(false)
         .open();
-    match opened {
-        Ok(context) => Finding::ok("datapath", context.datapath_choice_note()),
-        Err(error) => without_it(&global.datapath(), Finding::problem("datapath", error)),
+    match (opened, served) {
+        (Ok(_), Some(inner)) => {
+            let text =
+                format!("served: the service that serves this address has the datapath {inner}");
+            Finding::ok("datapath", text)
+        }
+        (Ok(context), None) => Finding::ok("datapath", context.datapath_choice_note()),
+        (Err(error), Some(_)) => Finding::problem("datapath", error),
+        (Err(error), None) => without_it(&global.datapath(), Finding::problem("datapath", error)),
     }
 }
 

@@ -19,16 +19,16 @@ struct Service {
 
 impl Service {
     fn start(address: &str) -> Self {
-        Self::with(address, 32)
+        Self::with(address, "default", "")
     }
 
-    /// A service whose clients have so many links.
-    fn with(address: &str, links: u8) -> Self {
-        let folder = folder(&format!("it-{links}"));
+    /// A service with further options; `tag` names its folder.
+    fn with(address: &str, tag: &str, options: &str) -> Self {
+        let folder = folder(&format!("it-{tag}"));
         let free = std::net::UdpSocket::bind((address, 0)).expect("loopback");
         let port = free.local_addr().expect("bound").port();
         drop(free);
-        let mut command = uroce(&format!("serve {address} --roce-port {port} --links {links}"));
+        let mut command = uroce(&format!("serve {address} --roce-port {port} {options}"));
         command.env("UROCE_SERVE_SOCKET", folder.join("socket")).stderr(Stdio::null());
         let child = command.spawn().expect("the program was built");
         let service = Self { child, folder, port };
@@ -82,8 +82,18 @@ fn a_service_is_shown_to_people_and_programs() {
 }
 
 #[test]
+fn a_service_that_refuses_this_user_is_no_datapath_in_good_health() {
+    let other = rustix::process::getuid().as_raw() + 1;
+    let service = Service::with("127.0.0.1", "refuses", &format!("--allow-user {other}"));
+    let words = format!("doctor --address 127.0.0.1 --roce-port {}", service.port);
+    let (status, lines) = service.run(&words);
+    let line = lines.lines().find(|line| line.starts_with("PROBLEM")).unwrap_or_default();
+    assert!(status == 1 && line.contains("may not be a client (--allow-user)"), "{lines}");
+}
+
+#[test]
 fn an_address_that_no_interface_lists_is_shown_if_it_is_served() {
-    let service = Service::with("127.0.99.1", 1);
+    let service = Service::with("127.0.99.1", "unlisted", "");
     let port = service.port;
     let (status, lines) = service.run(&format!("devices --roce-port {port}"));
     let line = lines.lines().find(|line| line.contains("127.0.99.1")).unwrap_or_default();
@@ -100,7 +110,8 @@ fn an_address_that_no_interface_lists_is_shown_if_it_is_served() {
 #[test]
 fn clients_of_one_address_exchange_messages_with_and_without_links() {
     for links in [0, 32] {
-        let service = Service::with("127.0.0.1", links);
+        let service =
+            Service::with("127.0.0.1", &format!("links-{links}"), &format!("--links {links}"));
         for transport in ["rc", "uc", "ud"] {
             let common = format!(
                 "pingpong {transport} --address 127.0.0.1 --roce-port {} --datapath served -n 2000",
