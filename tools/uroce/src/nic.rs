@@ -225,7 +225,9 @@ pub fn find(name: &str) -> Result<DeviceInfo, Failure> {
     };
     found.ok_or_else(|| {
         let names: Vec<_> = devices.iter().map(|device| device.name.as_str()).collect();
-        Failure::environment(format!("this machine has no device {name:?}"))
+        let by_variable = std::env::var("UROCE_DEVICE").is_ok_and(|value| value == name);
+        let whence = if by_variable { ", which UROCE_DEVICE names" } else { "" };
+        Failure::environment(format!("this machine has no device {name:?}{whence}"))
             .help(format!("`uroce devices` lists them: {}", names.join(", ")))
     })
 }

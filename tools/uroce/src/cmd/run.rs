@@ -227,7 +227,7 @@ fn find(folders: &[PathBuf], file: &str) -> Result<PathBuf, Failure> {
     ))
 }
 
-/// Where the libraries may be: where the user says, as `cargo xtask dist` lays them out, as a
+/// Where the libraries may be: where the user says and nowhere else, as `cargo xtask dist` lays them out, as a
 /// package installs them.
 fn folders() -> Result<Vec<PathBuf>, Failure> {
     let program = std::env::current_exe().map_err(Failure::environment)?;
@@ -239,9 +239,12 @@ fn folders() -> Result<Vec<PathBuf>, Failure> {
 
 /// The same for what the user says, and this program.
 fn folders_of(named: Option<PathBuf>, program: &Path) -> Vec<PathBuf> {
+    if let Some(named) = named {
+        return vec![named];
+    }
     let beside = program.parent().and_then(Path::parent).map(|top| top.join("lib/uroce"));
     let system = ["/usr/local/lib/uroce", "/usr/lib/uroce"].map(PathBuf::from);
-    let mut folders: Vec<PathBuf> = named.into_iter().chain(beside).collect();
+    let mut folders: Vec<PathBuf> = beside.into_iter().collect();
     for folder in system {
         if !folders.contains(&folder) {
             folders.push(folder);
@@ -287,5 +290,11 @@ mod tests {
         let folders = folders_of(None, Path::new("/usr/bin/uroce"));
         let usr: Vec<_> = folders.iter().filter(|f| f.as_path() == "/usr/lib/uroce").collect();
         assert_eq!(usr.len(), 1);
+    }
+
+    #[test]
+    fn a_folder_that_the_user_names_is_the_only_one() {
+        let named = PathBuf::from("/opt/mine");
+        assert_eq!(folders_of(Some(named.clone()), Path::new("/usr/bin/uroce")), [named]);
     }
 }

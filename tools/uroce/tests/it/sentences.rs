@@ -167,6 +167,15 @@ fn v131_who_asks_about_nothing_is_told_so() {
     assert!(stderr(&own).contains("no device open"), "{}", stderr(&own));
 }
 
+#[test]
+fn a_device_that_a_variable_names_is_told_with_the_variable() {
+    let output = uroce("gids").env("UROCE_DEVICE", "none7").output().expect("it was built");
+    assert_eq!(code(&output), 3, "{}", stderr(&output));
+    let sentence = "no device \"none7\", which UROCE_DEVICE names";
+    assert!(stderr(&output).contains(sentence), "{}", stderr(&output));
+    assert!(!stderr(&run("gids -d none7")).contains("UROCE_DEVICE"), "it was on the command line");
+}
+
 /// A copy of the program's libraries is not needed to be refused: an empty file has the right name.
 pub fn libraries(folder: &Path) {
     std::fs::create_dir_all(folder.join("drop-in")).expect("a folder");
