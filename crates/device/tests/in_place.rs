@@ -42,9 +42,11 @@ fn in_place_of(of: &Node, nodes: &[&Node], qpn: Qpn, op: SendOp, from: &Buffer) 
     of.counter("datapath_tx_in_place") - before
 }
 
+/// Time stands still for `a`: on a busy machine a path may look so long that what is on it is copied.
 #[test]
 fn requests_leave_in_place_and_what_nobody_acknowledges_does_not() {
-    let [a, b] = two(61);
+    let a = on_clock([127, 0, 0, 61].into(), Some(VirtualClock::new()));
+    let b = on([127, 0, 0, 62].into());
     let (qa, _) = rc_pair(&a, &b);
     let (from, to) = (a.buffer(LEN), b.buffer(LEN));
     let (va, rkey) = (to.addr(), to.mr.rkey);
@@ -85,8 +87,7 @@ fn one_destination_at_a_time_is_served_in_place() {
 }
 
 /// Sends `LATE` bytes in place to a peer that does not read them, does `meanwhile`, and sends to another one on its address, which
-/// is fast: what the first one has not read stays as it is. Time stands still for `a`: on a busy machine a path may look so long
-/// that what is on it is copied.
+/// is fast: what the first one has not read stays as it is. Time stands still for `a`.
 fn a_fast_peer_beside_a_late_one(last: u8, meanwhile: impl FnOnce(&Node, &VirtualClock)) {
     const LATE: usize = 200 * 1024;
     let clock = VirtualClock::new();
