@@ -126,7 +126,7 @@ impl Command {
             Command::Fault(args) => cmd::fault::run(&args, global),
             Command::Serve(args) => cmd::serve::run(&args, global),
             Command::Sim(args) => cmd::sim::run(&args, global),
-            Command::Man(args) => cmd::man::run(&args, Cli::command()),
+            Command::Man(args) => cmd::man::run(&args, global, Cli::command()),
             Command::Completions(args) => cmd::completions::run(&args, global, Cli::command()),
         }
     }

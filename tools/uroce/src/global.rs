@@ -2,7 +2,7 @@
 
 use std::net::IpAddr;
 use std::num::NonZeroU8;
-use std::path::PathBuf;
+use std::path::{Path, PathBuf};
 
 use clap::Args;
 use clap::builder::{PossibleValue, PossibleValuesParser, TypedValueParser};
@@ -114,6 +114,11 @@ impl Global {
         }
         self.read_faults(set)?;
         self.pcap = self.pcap.or_else(|| set("UROCE_PCAP").map(PathBuf::from));
+        if self.pcap.as_deref() == Some(Path::new("-")) {
+            return Err(Failure::usage("a recording has no place on stdout, which is for results").help(
+                "name a file, or a pipe of mkfifo(1) for a program that reads while it is written (docs/captures.md)",
+            ));
+        }
         self.log = self.log.or_else(|| set("UROCE_LOG"));
         Ok(self)
     }

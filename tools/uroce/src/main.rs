@@ -50,12 +50,23 @@ fn main() -> ExitCode {
 fn refuse(error: &clap::Error) -> ! {
     // The line that would say so may be the wrong one: the word is looked for by itself.
     if error.use_stderr() && std::env::args_os().any(|word| word == "--json") {
-        let text = error.to_string();
-        let what = text.lines().next().unwrap_or_default();
-        let what = what.strip_prefix("error: ").unwrap_or(what);
-        report::json::print_failure(&failure::Failure::usage(what));
+        report::json::print_failure(&usage_failure(&error.to_string()));
     }
     error.exit()
+}
+
+/// What clap says, as one sentence: its first paragraph, which names what is missing or wrong in lines of their own. Tips
+/// are in one behind it.
+fn usage_failure(text: &str) -> failure::Failure {
+    let paragraph = |text: &str| text.split_whitespace().collect::<Vec<_>>().join(" ");
+    let mut paragraphs = text.split("\n\n").map(paragraph);
+    let what = paragraphs.next().unwrap_or_default();
+    let failure = failure::Failure::usage(what.strip_prefix("error: ").unwrap_or(&what));
+    let tip = paragraphs.find_map(|next| next.strip_prefix("tip: ").map(str::to_owned));
+    match tip {
+        Some(tip) => failure.help(tip),
+        None => failure,
+    }
 }
 
 fn run(cli: cli::Cli) -> Result<(), failure::Failure> {

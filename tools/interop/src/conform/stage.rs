@@ -172,12 +172,9 @@ impl Stage<'_> {
     }
 }
 
-/// The verdicts in a report as JSON, or why they are not those of a whole run. Behind the report stands the error of a
-/// run that failed.
+/// The verdicts in a report as JSON, or why they are not those of a whole run.
 fn verdicts(report: &[u8]) -> Result<Verdicts> {
-    let mut objects = serde_json::Deserializer::from_slice(report).into_iter::<Value>();
-    let report = objects.next().ok_or_else(|| Error::new("no report"))?;
-    let report = report.context(|| "the report is no JSON")?;
+    let report: Value = serde_json::from_slice(report).context(|| "the report is no JSON")?;
     if let Some(why) = report["ended_early"].as_str() {
         return Err(Error::new(format!("the run ended early: {why}")));
     }

@@ -96,7 +96,7 @@ pub fn run(args: &ConformArgs, global: &Global) -> Result<(), Failure> {
     match (&args.agent, &args.explain) {
         (Some(ConformCommand::Agent(agent)), _) => agent::run(agent, global),
         (None, _) if args.list => list::print(&args.only, global.json),
-        (None, Some(case)) if args.peer.is_none() => list::explain(case),
+        (None, Some(case)) if args.peer.is_none() => list::explain(case, global.json),
         (None, _) => tester::run(args, global),
     }
 }

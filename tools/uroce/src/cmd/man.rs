@@ -5,8 +5,11 @@ use std::path::{Path, PathBuf};
 
 use clap::{Args, Command};
 use clap_mangen::Man;
+use serde_json::json;
 
 use crate::failure::Failure;
+use crate::global::Global;
+use crate::report::json;
 
 /// Arguments of `uroce man`.
 #[derive(Debug, Args)]
@@ -20,24 +23,30 @@ pub struct ManArgs {
 ///
 /// # Errors
 /// Exit 3 if a file cannot be written.
-pub fn run(args: &ManArgs, mut root: Command) -> Result<(), Failure> {
+pub fn run(args: &ManArgs, global: &Global, mut root: Command) -> Result<(), Failure> {
     root.build();
     let write = |folder: &Path| {
         std::fs::create_dir_all(folder)?;
         write_all(&root, folder)
     };
-    write(&args.folder).map_err(|error| {
+    let pages = write(&args.folder).map_err(|error| {
         let folder = args.folder.display();
         Failure::environment(format!("cannot write manual pages into {folder}: {error}"))
-    })
+    })?;
+    if global.json {
+        let folder = args.folder.display().to_string();
+        json::print(&json!({ "version": json::VERSION, "folder": folder, "pages": pages }));
+    }
+    Ok(())
 }
 
-/// The page of `command`, and those of its subcommands.
-fn write_all(command: &Command, folder: &Path) -> io::Result<()> {
+/// The page of `command`, and those of its subcommands; returns how many.
+fn write_all(command: &Command, folder: &Path) -> io::Result<u32> {
     let name = command.get_display_name().unwrap_or(command.get_name());
     std::fs::write(folder.join(format!("{name}.1")), page(command)?)?;
     let shown = |command: &&Command| !command.is_hide_set() && command.get_name() != "help";
-    command.get_subcommands().filter(shown).try_for_each(|command| write_all(command, folder))
+    let mut below = command.get_subcommands().filter(shown);
+    below.try_fold(1, |pages, command| Ok(pages + write_all(command, folder)?))
 }
 
 fn page(command: &Command) -> io::Result<Vec<u8>> {

@@ -156,34 +156,48 @@ static PRINTED: AtomicBool = AtomicBool::new(false);
 
 /// Prints a value as JSON on stdout.
 pub fn print(value: &impl Serialize) {
-    PRINTED.store(true, Ordering::Relaxed);
     match text_of(value) {
-        Ok(text) => super::out(&(text + "\n")),
+        Ok(text) => print_text(&text),
         Err(error) => tracing::error!(%error, "the result has no JSON form"),
     }
 }
 
-/// With what the faults did, if there were any. The keys are in their own order otherwise.
-fn text_of(value: &impl Serialize) -> serde_json::Result<String> {
-    let Some(report) = faults::report() else {
-        return serde_json::to_string_pretty(value);
-    };
-    let mut value = serde_json::to_value(value)?;
-    if let Some(object) = value.as_object_mut() {
-        object.insert("faults".to_owned(), serde_json::to_value(report)?);
-    }
-    serde_json::to_string_pretty(&value)
+/// Prints an object that is written out already.
+pub fn print_text(object: &str) {
+    PRINTED.store(true, Ordering::Relaxed);
+    super::out(&format!("{}\n", object.trim_end()));
 }
 
-/// Prints why there is no result, if there is none: `--json` gives one object, whatever happens.
+/// With what the faults did, if there were any. The keys are in their own order otherwise.
+fn text_of(value: &impl Serialize) -> serde_json::Result<String> {
+    match faults::report() {
+        Some(_) => serde_json::to_string_pretty(&with_faults(serde_json::to_value(value)?)?),
+        None => serde_json::to_string_pretty(value),
+    }
+}
+
+fn with_faults(mut value: Value) -> serde_json::Result<Value> {
+    if let (Some(report), Some(object)) = (faults::report(), value.as_object_mut()) {
+        object.insert("faults".to_owned(), serde_json::to_value(report)?);
+    }
+    Ok(value)
+}
+
+/// Prints why there is no result, if there is none: `--json` gives one object, whatever happens. It is one line, since some
+/// commands print an object a line, and fail behind some of them.
 pub fn print_failure(failure: &Failure) {
-    if !PRINTED.load(Ordering::Relaxed) {
-        print(&serde_json::json!({
-            "version": VERSION,
-            "error": failure.what,
-            "help": failure.help,
-            "exit": failure.exit as u8,
-        }));
+    if PRINTED.load(Ordering::Relaxed) {
+        return;
+    }
+    let object = with_faults(serde_json::json!({
+        "version": VERSION,
+        "error": failure.what,
+        "help": failure.help,
+        "exit": failure.exit as u8,
+    }));
+    match object {
+        Ok(object) => print_text(&object.to_string()),
+        Err(error) => tracing::error!(%error, "the failure has no JSON form"),
     }
 }
 

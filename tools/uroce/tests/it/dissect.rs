@@ -76,9 +76,9 @@ fn fields_stand_in_columns() {
     assert!(common::text(&output).contains("infiniband.bth.psn"));
 }
 
-#[test]
-fn a_damaged_capture_is_shown_as_far_as_it_goes() {
-    let mut child = uroce("dissect -")
+/// The output of `dissect` on a capture that ends too early.
+fn damaged(words: &str) -> Output {
+    let mut child = uroce(&format!("dissect - {words}"))
         .stdin(Stdio::piped())
         .stdout(Stdio::piped())
         .stderr(Stdio::piped())
@@ -87,10 +87,25 @@ fn a_damaged_capture_is_shown_as_far_as_it_goes() {
     let mut stdin = child.stdin.take().expect("a pipe");
     stdin.write_all(&FETCH_ADD[..500]).expect("it reads");
     drop(stdin);
-    let output = child.wait_with_output().expect("it ends");
+    child.wait_with_output().expect("it ends")
+}
+
+#[test]
+fn a_damaged_capture_is_shown_as_far_as_it_goes() {
+    let output = damaged("");
     assert_eq!(output.status.code(), Some(1));
     let text = common::text(&output);
     assert!(stdout(&output).lines().count() >= 3 && text.contains("damaged at byte"), "{text}");
+}
+
+#[test]
+fn v126_json_says_in_a_line_of_its_own_that_a_capture_is_damaged() {
+    let text = stdout(&damaged("--json"));
+    let lines: Vec<serde_json::Value> =
+        text.lines().map(|line| serde_json::from_str(line).expect("JSON")).collect();
+    let (last, packets) = lines.split_last().expect("lines");
+    assert!(packets.len() >= 3 && packets.iter().all(|line| line["error"].is_null()), "{text}");
+    assert!(last["error"].as_str().is_some_and(|error| error.contains("damaged")), "{last}");
 }
 
 #[test]

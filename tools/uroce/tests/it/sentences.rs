@@ -61,6 +61,14 @@ fn v126_json_is_one_object_always() {
     let nobody = run(&format!("perf write bw --json -p {} 127.0.0.1", free_port()));
     assert_eq!(json(&nobody)["exit"], 4);
     assert!(json(&nobody)["help"].as_str().is_some_and(|help| help.contains("server first")));
+    let missing = json(&run("dissect --json"));
+    assert!(missing["error"].as_str().is_some_and(|error| error.contains("<FILE>")), "{missing}");
+    let typo = json(&run("perf write bw --sze 3 --json"));
+    assert!(typo["help"].as_str().is_some_and(|help| help.contains("--size")), "{typo}");
+    for words in ["conform --list", "conform --explain rc.responder.send-only"] {
+        let cases = json(&run(&format!("{words} --json")));
+        assert_eq!((&cases["version"], cases["cases"][0]["class"].is_string()), (&1.into(), true));
+    }
     let roce = free_port();
     let words = format!("-v --json --roce-port {roce} -a 127.0.0.1 -p 7179");
     let mut server = spawn(&format!("rping -s {words}"));
@@ -79,6 +87,28 @@ fn v126_a_level_is_offered_only_if_it_is_there() {
     assert!(help.contains("debug") && !help.contains("trace"), "{help}");
     let output = uroce("--log debug devices").env_remove("NO_COLOR").output().expect("built");
     assert!(!stderr(&output).contains('\u{1b}'), "{}", stderr(&output));
+}
+
+#[test]
+fn a_recording_goes_into_a_pipe_and_not_to_stdout() {
+    let folder = TempDir::new().expect("a folder");
+    let refused =
+        uroce("demo --pcap -").current_dir(folder.path()).output().expect("the program was built");
+    assert_eq!(code(&refused), 2, "{}", stderr(&refused));
+    assert!(stderr(&refused).contains("mkfifo") && !folder.path().join("-").exists());
+    let pipe = folder.path().join("live.pcapng");
+    let made = Command::new("mkfifo").arg(&pipe).status();
+    assert!(made.is_ok_and(|status| status.success()));
+    let reader = std::thread::spawn({
+        let pipe = pipe.clone();
+        move || std::fs::read(pipe).expect("a pipe")
+    });
+    let words = format!("perf send lat --local -n 20 --pcap {}", pipe.display());
+    assert_eq!(code(&run(&words)), 0);
+    let copy = folder.path().join("copy.pcapng");
+    std::fs::write(&copy, reader.join().expect("it reads")).expect("room");
+    let text = stdout(&run(&format!("dissect {}", copy.display())));
+    assert!(text.lines().filter(|line| line.contains("RC_SEND")).count() >= 40, "{text}");
 }
 
 #[test]

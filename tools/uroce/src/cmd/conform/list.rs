@@ -5,6 +5,7 @@ use uroce_conform::{Case, Selection, cases};
 
 use super::say;
 use crate::failure::Failure;
+use crate::report::json;
 
 /// Prints the cases that `only` names.
 ///
@@ -15,7 +16,7 @@ pub fn print(only: &[String], as_json: bool) -> Result<(), Failure> {
     let cases = selected(&Selection { only, ..everything() })?;
     if as_json {
         let list: Vec<_> = cases.iter().map(|case| object(case)).collect();
-        say(&json!({ "cases": list }).to_string());
+        json::print(&json!({ "version": json::VERSION, "cases": list }));
         return Ok(());
     }
     for case in &cases {
@@ -63,8 +64,12 @@ fn everything() -> Selection {
 ///
 /// # Errors
 /// Exit 2: there is no such case.
-pub fn explain(name: &str) -> Result<(), Failure> {
+pub fn explain(name: &str, as_json: bool) -> Result<(), Failure> {
     let case = find(name)?;
+    if as_json {
+        json::print(&json!({ "version": json::VERSION, "cases": [object(case)] }));
+        return Ok(());
+    }
     for line in about(case) {
         say(&line);
     }

@@ -17,6 +17,7 @@ use crate::failure::Failure;
 use crate::global::Global;
 use crate::interrupt::Interrupt;
 use crate::nic;
+use crate::report::json;
 
 /// Cases that are named in the last line, at most.
 const NAMED: usize = 5;
@@ -130,7 +131,7 @@ fn print_case(args: &ConformArgs, done: &CaseReport, ends: Ends) {
 /// Writes the reports, and says how it ended.
 fn finish(args: &ConformArgs, global: &Global, report: &Report) -> Result<(), Failure> {
     if global.json {
-        say(render(report, Format::Json).trim_end());
+        json::print_text(&render(report, Format::Json));
     } else {
         let measured = render_performance(report);
         measured.lines().for_each(say);
