@@ -62,6 +62,8 @@ pub struct CaptureReader<R> {
     format: Format,
     frames: u64,
     comment: String,
+    /// What [`CaptureReader::lost_packets`] is behind the end.
+    lost: u64,
 }
 
 impl<R: Read> CaptureReader<R> {
@@ -80,7 +82,7 @@ impl<R: Read> CaptureReader<R> {
                 Format::Pcap(Pcap::open(&mut window, (order, unit, record))?)
             }
         };
-        Ok(Self { window, format, frames: 0, comment: String::new() })
+        Ok(Self { window, format, frames: 0, comment: String::new(), lost: 0 })
     }
 
     /// The next frame, or `None` behind the last one. Frames of any link type are given. A frame of
@@ -97,6 +99,7 @@ impl<R: Read> CaptureReader<R> {
             Format::End => Ok(None),
         };
         let Ok(Some(found)) = found else {
+            self.lost = self.lost_packets();
             self.format = Format::End;
             return found.map(|_| None);
         };
@@ -111,6 +114,15 @@ impl<R: Read> CaptureReader<R> {
             data: self.window.get(found.data),
             comment: &self.comment,
         }))
+    }
+
+    /// Packets that are missing because whoever captured could not keep up, as a pcapng capture itself says up to here
+    /// (`epb_dropcount`, `isb_ifdrop` and `isb_osdrop`); other captures do not tell.
+    pub fn lost_packets(&self) -> u64 {
+        match &self.format {
+            Format::Pcapng(pcapng) => pcapng.lost(),
+            Format::Pcap(_) | Format::End => self.lost,
+        }
     }
 
     /// Bytes of the capture that were taken so far, decompressed.

@@ -147,6 +147,14 @@ impl Capture {
         }
     }
 
+    /// Packets that are missing, as a file or the kernel says.
+    pub fn lost_packets(&mut self) -> u64 {
+        match &mut self.frames {
+            FrameSource::Bytes(reader) => reader.lost_packets(),
+            FrameSource::Link(stream) => stream.dropped(),
+        }
+    }
+
     /// Says on stderr what the kernel had no room for.
     pub fn tell_dropped(&mut self) {
         let FrameSource::Link(stream) = &mut self.frames else { return };
@@ -230,6 +238,7 @@ pub fn analyse(
             }
         }
     };
+    analysis.handle_not_captured(capture.lost_packets());
     capture.tell_dropped();
     end
 }

@@ -31,12 +31,17 @@ impl Order {
     }
 
     /// The number at `at` of `bytes`; 0 if they end before.
-    pub(super) fn i64(self, bytes: &[u8], at: usize) -> i64 {
+    pub(super) fn u64(self, bytes: &[u8], at: usize) -> u64 {
         let Some(raw) = bytes.get(at..).and_then(|bytes| bytes.first_chunk()) else { return 0 };
         match self {
-            Self::Big => i64::from_be_bytes(*raw),
-            Self::Little => i64::from_le_bytes(*raw),
+            Self::Big => u64::from_be_bytes(*raw),
+            Self::Little => u64::from_le_bytes(*raw),
         }
+    }
+
+    /// The number at `at` of `bytes`; 0 if they end before.
+    pub(super) fn i64(self, bytes: &[u8], at: usize) -> i64 {
+        self.u64(bytes, at) as i64
     }
 }
 

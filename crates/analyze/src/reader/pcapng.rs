@@ -7,6 +7,7 @@ mod packet;
 use std::io::Read;
 
 use interface::Interface;
+use options::Options;
 
 use super::order::Order;
 use super::window::Window;
@@ -17,6 +18,7 @@ const SECTION_HEADER: u32 = 0x0a0d_0d0a;
 const INTERFACE_DESCRIPTION: u32 = 1;
 const PACKET: u32 = 2;
 const SIMPLE_PACKET: u32 = 3;
+const INTERFACE_STATISTICS: u32 = 5;
 const ENHANCED_PACKET: u32 = 6;
 
 /// Bytes of the longest block that is held; one of a kind that is passed over may be longer.
@@ -44,11 +46,19 @@ pub(super) struct Pcapng {
     interfaces: Vec<Interface>,
     /// Interfaces of the sections before.
     before: u32,
+    /// Packets that the sections before say they lost.
+    lost_before: u64,
 }
 
 impl Pcapng {
     pub(super) const fn new() -> Self {
-        Self { order: Order::Little, interfaces: Vec::new(), before: 0 }
+        Self { order: Order::Little, interfaces: Vec::new(), before: 0, lost_before: 0 }
+    }
+
+    /// Packets that are not in the capture, as its blocks so far say.
+    pub(super) fn lost(&self) -> u64 {
+        let lost = self.interfaces.iter().map(Interface::lost);
+        lost.fold(self.lost_before, u64::saturating_add)
     }
 
     /// The next frame; comments on it are added to `comment`.
@@ -65,6 +75,7 @@ impl Pcapng {
                 }
                 SECTION_HEADER => self.section(window, head)?,
                 INTERFACE_DESCRIPTION => self.interface(window, head)?,
+                INTERFACE_STATISTICS => self.statistics(window, head)?,
                 _ => self.pass_over(window, head)?,
             }
         }
@@ -109,6 +120,7 @@ impl Pcapng {
             let (offset, what) = (head.offset, "pcapng");
             return Err(CaptureError::Version { offset, what, major, minor });
         }
+        self.lost_before = self.lost();
         self.before = self.before.saturating_add(self.interfaces.len() as u32);
         self.interfaces.clear();
         Ok(())
@@ -129,6 +141,22 @@ impl Pcapng {
             return Err(CaptureError::damaged(head.offset, reason));
         }
         self.interfaces.push(interface);
+        Ok(())
+    }
+
+    /// Those of an interface that was not described say nothing.
+    fn statistics<R: Read>(
+        &mut self,
+        window: &mut Window<R>,
+        head: Head,
+    ) -> Result<(), CaptureError> {
+        let block = take(self.order, window, head)?;
+        let bytes = window.get(block);
+        let options = bytes.get(20..bytes.len() - 4).unwrap_or(&[]);
+        let number = self.order.u32(bytes, 8) as usize;
+        if let Some(interface) = self.interfaces.get_mut(number) {
+            interface.read_statistics(Options::new(self.order, options), self.order);
+        }
         Ok(())
     }
 

@@ -96,6 +96,11 @@ impl Analysis {
         self.capture.error = Some(error.to_string());
     }
 
+    /// The capture says that so many packets are missing in it, altogether.
+    pub fn handle_not_captured(&mut self, packets: u64) {
+        self.capture.not_captured = packets;
+    }
+
     /// There are packets, and none of them is what the filter asks for: it names a queue pair, an address or the like
     /// that the capture does not have. Where it asks for signs of trouble only, that there are none is an answer.
     pub fn misses_all(&self) -> bool {

@@ -39,6 +39,8 @@ pub struct CaptureSummary {
     pub dropped_packets: u64,
     /// PSNs that were acknowledged and never captured.
     pub lost_by_capture: u64,
+    /// Packets that whoever captured had no room for, as the capture itself says.
+    pub not_captured: u64,
     /// Packets of flows beyond those that are followed: nothing is known of them.
     pub untracked_packets: u64,
     /// Why the capture could not be read to its end.

@@ -85,6 +85,10 @@ fn lost(capture: &CaptureSummary) -> Option<String> {
         let packets = count(capture.lost_by_capture, "packet");
         words.push(format!("{packets} acknowledged and never captured: the capture lost them"));
     }
+    if capture.not_captured > 0 {
+        let packets = count(capture.not_captured, "packet");
+        words.push(format!("{packets} not captured, as the capture itself says"));
+    }
     if capture.dropped_packets > 0 {
         let packets = count(capture.dropped_packets, "packet");
         words.push(format!("{packets} dropped on purpose, as comments of the file say"));

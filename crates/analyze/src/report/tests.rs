@@ -158,6 +158,24 @@ fn packets_of_more_flows_than_are_followed_are_no_clean_bill() {
 }
 
 #[test]
+fn packets_that_were_not_captured_are_no_clean_bill() {
+    let mut analysis = Analysis::new(config());
+    let file = capture("rc-send.pcap");
+    let mut reader = CaptureReader::new(&file[..]).expect("a capture");
+    while let Some(frame) = reader.next_frame().expect("no damage") {
+        analysis.handle_frame(&frame, &mut |_| {});
+    }
+    analysis.handle_not_captured(12);
+    let report = analysis.finish("rc-send.pcap");
+    assert_eq!(report.verdict.severity, Grade::Warning);
+    let sentence = &report.verdict.sentence;
+    assert!(sentence.starts_with("No fault found in what was analysed."), "{sentence}");
+    assert!(sentence.contains("Not captured: 12 packets"), "{sentence}");
+    let line = "12 packets not captured, as the capture itself says";
+    assert!(report.to_text(TextStyle::default()).contains(line));
+}
+
+#[test]
 fn the_names_in_json_are_stable() {
     let json = serde_json::to_value(report("loss.pcap")).expect("plain data");
     let has = |value: &Value, names: &[&str]| {
@@ -168,7 +186,7 @@ fn the_names_in_json_are_stable() {
     has(&json, &["version", "source", "verdict", "capture", "conversations", "findings"]);
     has(&json["verdict"], &["severity", "sentence"]);
     has(&json["capture"], &["frames", "first_ns", "icrc", "lost_by_capture", "error"]);
-    has(&json["capture"], &["untracked_packets"]);
+    has(&json["capture"], &["untracked_packets", "not_captured"]);
     has(&json["conversations"][0], &["service", "paired_by", "path_mtu", "state", "failure"]);
     let flow = &json["conversations"][0]["flows"][0];
     has(flow, &["data_frames_tx", "tx_bytes", "message_tx", "message_complete_rx", "nak_tx"]);

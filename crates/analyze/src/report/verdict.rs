@@ -89,7 +89,13 @@ fn omission(capture: &CaptureSummary) -> Option<String> {
     let reason = capture.malformed_reason.as_deref().unwrap_or_default();
     let malformed = count(capture.malformed_frames, "malformed frame");
     let malformed = format!("Not readable: {malformed} ({reason}).");
-    let parts = [(capture.untracked_packets, untracked), (capture.malformed_frames, malformed)];
+    let missing = count(capture.not_captured, "packet");
+    let missing = format!("Not captured: {missing}, as the capture itself says.");
+    let parts = [
+        (capture.untracked_packets, untracked),
+        (capture.malformed_frames, malformed),
+        (capture.not_captured, missing),
+    ];
     let parts = parts.into_iter().filter(|(number, _)| *number > 0).map(|(_, text)| text);
     parts.reduce(|before, next| format!("{before} {next}"))
 }

@@ -65,6 +65,16 @@ impl Bytes {
         if self.big { value.to_be_bytes() } else { value.to_le_bytes() }
     }
 
+    fn u64(self, value: u64) -> [u8; 8] {
+        if self.big { value.to_be_bytes() } else { value.to_le_bytes() }
+    }
+
+    /// The statistics of an interface.
+    fn statistics(self, interface: u32, options: &[Opt]) -> Vec<u8> {
+        let fixed = [&self.u32(interface)[..], &[0; 8]].concat();
+        self.block(5, &[fixed, self.options(options)].concat())
+    }
+
     fn block(self, kind: u32, body: &[u8]) -> Vec<u8> {
         let padded = body.len().next_multiple_of(4);
         let length = self.u32(padded as u32 + 12);
@@ -129,6 +139,42 @@ const ORDERS: [Bytes; 2] = [Bytes { big: false }, Bytes { big: true }];
 
 fn frames() -> Vec<Vec<u8>> {
     [5usize, 0, 60, 3].map(|length| (0..length as u8).collect()).to_vec()
+}
+
+/// The draft of pcapng: `epb_dropcount` is what was lost since the frame before of the interface, `isb_ifdrop` and
+/// `isb_osdrop` count from the start of the capture. Both tell of the same packets.
+#[test]
+fn packets_that_are_missing_are_those_of_frames_or_of_statistics_whichever_are_more() {
+    for order in ORDERS {
+        let count = |code, packets| (code, order.u64(packets).to_vec());
+        let frame = |lost| order.enhanced(0, 1, &[1, 2, 3], 3, &[count(4, lost)]);
+        let blocks = [
+            (order.section(), 0),
+            (order.interface(1, 0, &[]), 0),
+            (order.interface(1, 0, &[]), 0),
+            (frame(5), 5),
+            (frame(2), 7),
+            (order.statistics(0, &[count(5, 6), count(4, 99)]), 7),
+            (order.statistics(1, &[count(5, 3), count(7, 4)]), 14),
+            (order.statistics(1, &[count(5, 4), (7, vec![1; 7])]), 14),
+            (order.statistics(2, &[count(5, 1)]), 14),
+            (order.block(5, &[0; 4]), 14),
+            (order.section(), 14),
+            (order.interface(1, 0, &[]), 14),
+            (frame(1), 15),
+            (frame(u64::MAX), u64::MAX),
+        ];
+        for length in 1..=blocks.len() {
+            let bytes: Vec<u8> =
+                blocks[..length].iter().flat_map(|(block, _)| block.clone()).collect();
+            let mut reader = CaptureReader::new(&bytes[..]).expect("a capture");
+            while reader.next_frame().expect("no damage").is_some() {}
+            assert_eq!(reader.lost_packets(), blocks[length - 1].1, "{length} blocks");
+        }
+    }
+    let classic = ORDERS[0].classic(false, &frames());
+    let reader = CaptureReader::new(&classic[..]).expect("a capture");
+    assert_eq!(reader.lost_packets(), 0);
 }
 
 /// Cut after any byte, all whole frames are given, and the error names the record in which the file ends.

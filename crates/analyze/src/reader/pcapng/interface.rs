@@ -1,4 +1,4 @@
-//! Interface Description Blocks.
+//! Interface Description Blocks, and Interface Statistics Blocks.
 
 use super::options::Options;
 use crate::LinkType;
@@ -7,6 +7,8 @@ use crate::reader::order::Order;
 
 const TIMESTAMP_RESOLUTION: u16 = 9;
 const TIMESTAMP_OFFSET: u16 = 14;
+const DROPPED_BY_INTERFACE: u16 = 5;
+const DROPPED_BY_SYSTEM: u16 = 7;
 
 /// What is known about an interface.
 #[derive(Debug, Clone, Copy)]
@@ -15,6 +17,10 @@ pub(super) struct Interface {
     /// Bytes of a frame that were kept at most; 0 is no limit.
     pub(super) snap_len: u32,
     pub(super) clock: Clock,
+    /// Packets that were lost between the frames, as their blocks say.
+    lost_between: u64,
+    /// Packets that were lost, as the last statistics say.
+    lost_in_all: u64,
 }
 
 impl Interface {
@@ -33,6 +39,27 @@ impl Interface {
             }
         }
         let link_type = LinkType::from_number(order.u16(fixed, 0).into());
-        Some(Self { link_type, snap_len: order.u32(fixed, 4), clock })
+        let snap_len = order.u32(fixed, 4);
+        Some(Self { link_type, snap_len, clock, lost_between: 0, lost_in_all: 0 })
+    }
+
+    /// A frame says that `packets` before it were lost.
+    pub(super) const fn add_lost(&mut self, packets: u64) {
+        self.lost_between = self.lost_between.saturating_add(packets);
+    }
+
+    /// Reads the options of statistics, which are about the whole capture so far.
+    pub(super) fn read_statistics(&mut self, options: Options<'_>, order: Order) {
+        let dropped = options
+            .filter(|(code, value)| {
+                matches!(*code, DROPPED_BY_INTERFACE | DROPPED_BY_SYSTEM) && value.len() >= 8
+            })
+            .fold(0, |sum: u64, (_, value)| sum.saturating_add(order.u64(value, 0)));
+        self.lost_in_all = self.lost_in_all.max(dropped);
+    }
+
+    /// Packets that are not in the capture. Frames and statistics tell of the same ones.
+    pub(super) fn lost(&self) -> u64 {
+        self.lost_between.max(self.lost_in_all)
     }
 }

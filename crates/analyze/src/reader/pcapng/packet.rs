@@ -8,6 +8,15 @@ use crate::{Direction, Timestamp};
 
 const COMMENT: u16 = 1;
 const FLAGS: u16 = 2;
+const DROP_COUNT: u16 = 4;
+
+/// What the options of a frame say beside comments.
+#[derive(Default)]
+struct Told {
+    direction: Option<Direction>,
+    /// Packets that were lost between the frame before and this one.
+    lost: u64,
+}
 
 /// The fixed fields of a block with a frame.
 struct Fields {
@@ -51,14 +60,14 @@ impl Pcapng {
     /// The frame of `block`, which stands at `at` in the window.
     #[inline]
     pub(super) fn packet(
-        &self,
+        &mut self,
         block: &[u8],
         at: usize,
         head: Head,
         comment: &mut String,
     ) -> Result<Option<Found>, CaptureError> {
         let fields = Fields::read(self.order, head.kind, block);
-        let Some(interface) = self.interfaces.get(fields.interface as usize) else {
+        let Some(interface) = self.interfaces.get_mut(fields.interface as usize) else {
             return Err(no_interface(&fields, head));
         };
         let length = snapped(&fields, head.kind, interface) as usize;
@@ -68,12 +77,13 @@ impl Pcapng {
             return Err(does_not_fit(length, head));
         }
         let options = block.get(end.next_multiple_of(4)..block.len() - 4).unwrap_or(&[]);
-        let direction = read_options(self.order, options, comment);
+        let told = read_options(self.order, options, comment);
+        interface.add_lost(told.lost);
         Ok(Some(Found {
             interface: self.before.saturating_add(fields.interface),
             time: fields.units.map_or(Timestamp::default(), |units| interface.clock.time(units)),
             link_type: interface.link_type,
-            direction,
+            direction: told.direction,
             original_len: fields.original.max(length as u32),
             data: at + fields.data_at..at + end,
         }))
@@ -89,22 +99,23 @@ fn snapped(fields: &Fields, kind: u32, interface: &Interface) -> u32 {
     }
 }
 
-fn read_options(order: Order, options: &[u8], comment: &mut String) -> Option<Direction> {
-    let mut direction = None;
+fn read_options(order: Order, options: &[u8], comment: &mut String) -> Told {
+    let mut told = Told::default();
     for (code, value) in Options::new(order, options) {
         match code {
             COMMENT => add_comment(comment, value),
             FLAGS if value.len() >= 4 => {
-                direction = match order.u32(value, 0) & 3 {
+                told.direction = match order.u32(value, 0) & 3 {
                     1 => Some(Direction::Inbound),
                     2 => Some(Direction::Outbound),
                     _ => None,
                 };
             }
+            DROP_COUNT if value.len() >= 8 => told.lost = order.u64(value, 0),
             _ => {}
         }
     }
-    direction
+    told
 }
 
 /// Several comments on one frame are one text for the reader, with `; ` between them.
