@@ -12,7 +12,7 @@ const DROP_COUNT: u16 = 4;
 
 /// What the options of a frame say beside comments.
 #[derive(Default)]
-struct Told {
+struct PacketOptions {
     direction: Option<Direction>,
     /// Packets that were lost between the frame before and this one.
     lost: u64,
@@ -99,8 +99,8 @@ fn snapped(fields: &Fields, kind: u32, interface: &Interface) -> u32 {
     }
 }
 
-fn read_options(order: Order, options: &[u8], comment: &mut String) -> Told {
-    let mut told = Told::default();
+fn read_options(order: Order, options: &[u8], comment: &mut String) -> PacketOptions {
+    let mut told = PacketOptions::default();
     for (code, value) in Options::new(order, options) {
         match code {
             COMMENT => add_comment(comment, value),
