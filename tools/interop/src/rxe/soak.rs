@@ -13,7 +13,7 @@ use bench::Bench;
 use captures::Captures;
 use clap::Args;
 use report::Report;
-use step::Step;
+use step::{Step, WireFaults};
 use uroce_rxe_guest::Kernel;
 use uroce_testbed::error::{Error, Result};
 
@@ -32,6 +32,9 @@ pub struct SoakArgs {
     /// Number of the first step: an earlier run is gone on with.
     #[arg(long, value_name = "NUMBER", default_value_t = 0)]
     first: u32,
+    /// Only steps in which this happens to packets.
+    #[arg(long, value_enum, value_name = "FAULTS", conflicts_with = "stride")]
+    faults: Option<WireFaults>,
     /// From a step's number to the next one's: 1260 repeats the combination of the first step with other seeds, 0 that step.
     #[arg(long, value_name = "NUMBER", default_value_t = 1)]
     stride: u32,
@@ -57,7 +60,10 @@ pub fn soak(arguments: &SoakArgs) -> Result<()> {
     let time = Duration::from_secs(60 * u64::from(arguments.minutes));
     let mut number = arguments.first;
     while begun.elapsed() < time {
-        let step = Step::number(number);
+        let step = match arguments.faults {
+            Some(faults) => Step::with_faults(number, faults),
+            None => Step::number(number),
+        };
         let result = bench.take(&step);
         if let Some(captures) = &captures {
             if result.is_ok() { captures.remove(&step) } else { captures.keep(&step) }
@@ -73,7 +79,7 @@ pub fn soak(arguments: &SoakArgs) -> Result<()> {
         } else {
             report.add(&step, &result.map_err(|error| error.to_string()));
         }
-        number = number.wrapping_add(arguments.stride);
+        number = step.number.wrapping_add(arguments.stride);
     }
     let warnings = bench.warnings()?;
     print!("{}", report.text(begun.elapsed(), &warnings));

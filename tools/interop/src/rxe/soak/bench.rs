@@ -159,7 +159,7 @@ impl Bench {
         let line = format!("{uroce} run --device {HOST_V4} --datapath udp -- {line}");
         let words: Vec<&str> = line.split_whitespace().collect();
         let mut command = self.guest.namespace().command_as_nobody(&[], &words);
-        if let Some(rule) = step.rule {
+        if let Some(rule) = step.wire.rules() {
             command.env("UROCE_FAULT", rule).env("UROCE_FAULT_SEED", step.number.to_string());
         }
         if let Some(captures) = &self.captures {

@@ -3,7 +3,7 @@
 use std::collections::BTreeMap;
 use std::time::Duration;
 
-use super::step::Step;
+use super::step::{Step, WireFaults};
 
 /// Sums of what the programs said.
 #[derive(Debug, Default, Clone, Copy, PartialEq, Eq)]
@@ -21,7 +21,7 @@ pub struct Sums {
 pub struct Report {
     sums: BTreeMap<&'static str, (u32, Sums)>,
     events: BTreeMap<String, u32>,
-    rules: BTreeMap<&'static str, u32>,
+    wires: BTreeMap<WireFaults, u32>,
     failures: Vec<String>,
     /// Steps during which the guest's kernel died.
     lost_guests: Vec<String>,
@@ -47,7 +47,7 @@ impl Report {
     /// Adds a step, and what both ends together did in it.
     pub fn add(&mut self, step: &Step, result: &Result<Taken, String>) {
         *self.events.entry(step.event.to_string()).or_default() += 1;
-        *self.rules.entry(step.rule.unwrap_or("clean")).or_default() += 1;
+        *self.wires.entry(step.wire).or_default() += 1;
         match result {
             Ok(Taken(sums)) => {
                 let (steps, all) = self.sums.entry(step.transport).or_default();
@@ -80,8 +80,8 @@ impl Report {
                 "{transport}: {steps} steps, {completions} completions, {bytes} bytes right, {missed} messages missed\n"
             );
         }
-        for (rule, steps) in &self.rules {
-            text += &format!("{steps} steps with: {rule}\n");
+        for (wire, steps) in &self.wires {
+            text += &format!("{steps} steps with: {wire}\n");
         }
         for (event, steps) in &self.events {
             text += &format!("{steps} steps: {event}\n");

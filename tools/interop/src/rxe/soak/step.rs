@@ -2,6 +2,8 @@
 
 use std::fmt;
 
+use clap::ValueEnum;
+
 use crate::rxe::matrix::cell::Role;
 
 /// One pair of programs, from its start to its end.
@@ -15,10 +17,25 @@ pub struct Step {
     pub mtu: u32,
     /// Which end we are.
     pub role: Role,
-    /// A rule of our fault layer; none on a clean wire.
-    pub rule: Option<&'static str>,
+    /// What happens to packets.
+    pub wire: WireFaults,
     /// What happens meanwhile.
     pub event: Event,
+}
+
+/// What our fault layer does to packets.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, Hash, PartialOrd, Ord, ValueEnum)]
+pub enum WireFaults {
+    /// Nothing.
+    Clean,
+    /// 1 % are lost.
+    Loss,
+    /// 2 % come behind the next one.
+    Reordering,
+    /// 1 % come twice.
+    Duplicates,
+    /// 0.5 % are damaged.
+    Corruption,
 }
 
 /// What happens while the programs run.
@@ -38,13 +55,12 @@ pub enum Event {
 
 /// Most of the data is that of RC; rxe has no XRC.
 const TRANSPORTS: [&str; 6] = ["rc", "uc", "rc", "ud", "rc", "rc"];
-/// ACKs of ours are never late: rxe completes a READ when one comes between its responses, although the rest is missing.
-const RULES: [Option<&str>; 5] = [
-    None,
-    Some("any -> drop p=0.01"),
-    Some("tx op=acknowledge -> pass quiet; any -> hold=1 p=0.02"),
-    Some("any -> dup p=0.01"),
-    Some("any -> corrupt p=0.005"),
+const WIRES: [WireFaults; 5] = [
+    WireFaults::Clean,
+    WireFaults::Loss,
+    WireFaults::Reordering,
+    WireFaults::Duplicates,
+    WireFaults::Corruption,
 ];
 const EVENTS: [Event; 7] = [
     Event::Nothing,
@@ -62,7 +78,27 @@ fn nth<T: Copy>(of: &[T], number: u32) -> T {
     of[number as usize % of.len()]
 }
 
+impl WireFaults {
+    /// The rules of our fault layer; none on a clean wire. ACKs of ours are never late: rxe completes a READ when one comes
+    /// between its responses, although the rest is missing.
+    pub fn rules(self) -> Option<&'static str> {
+        Some(match self {
+            Self::Clean => return None,
+            Self::Loss => "any -> drop p=0.01",
+            Self::Reordering => "tx op=acknowledge -> pass quiet; any -> hold=1 p=0.02",
+            Self::Duplicates => "any -> dup p=0.01",
+            Self::Corruption => "any -> corrupt p=0.005",
+        })
+    }
+}
+
 impl Step {
+    /// The first step from `number` on whose packets meet these faults.
+    pub fn with_faults(number: u32, wire: WireFaults) -> Self {
+        let mut steps = (number..=u32::MAX).chain(0..).map(Self::number);
+        steps.find(|step| step.wire == wire).unwrap_or_else(|| Self::number(number))
+    }
+
     /// The step with this number: within 1260 steps, each combination comes once.
     pub fn number(number: u32) -> Self {
         Self {
@@ -70,7 +106,7 @@ impl Step {
             transport: nth(&TRANSPORTS, number),
             mtu: nth(&MTUS, number.wrapping_add(number / 6)),
             role: nth(&ROLES, number / 6),
-            rule: nth(&RULES, number),
+            wire: nth(&WIRES, number),
             event: nth(&EVENTS, number),
         }
     }
@@ -83,15 +119,21 @@ impl Step {
     /// True when the two programs also try ATOMIC WRITE. An emulated rxe that repeats one repeats it with a wrong address, so
     /// that it is left alone where anything is lost.
     pub fn has_atomic_write(&self) -> bool {
-        self.rule.is_none() && self.event == Event::Nothing
+        self.wire == WireFaults::Clean && self.event == Event::Nothing
     }
 }
 
 impl fmt::Display for Step {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         let Self { number, transport, mtu, role, .. } = self;
-        let rule = self.rule.unwrap_or("clean");
-        write!(f, "{number}: {transport}, path MTU {mtu}, we are {role}, {rule}, {}", self.event)
+        let wire = self.wire;
+        write!(f, "{number}: {transport}, path MTU {mtu}, we are {role}, {wire}, {}", self.event)
+    }
+}
+
+impl fmt::Display for WireFaults {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        f.write_str(self.rules().unwrap_or("clean"))
     }
 }
 
@@ -121,10 +163,20 @@ mod tests {
             (name, number % 6, number % 7)
         });
         assert_eq!(steps.collect::<HashSet<_>>().len(), 1260);
-        assert!(
-            (0..1260).map(Step::number).all(|step| {
-                !step.has_atomic_write() || (step.rule.is_none() && !step.is_fatal())
-            })
-        );
+        assert!((0..1260).map(Step::number).all(|step| {
+            !step.has_atomic_write() || (step.wire.rules().is_none() && !step.is_fatal())
+        }));
+    }
+
+    #[test]
+    fn steps_with_the_same_faults_are_found_from_any_number() {
+        for number in [0, 1, 23_700, u32::MAX - 4, u32::MAX] {
+            for wire in WIRES {
+                let step = Step::with_faults(number, wire);
+                assert_eq!(step.wire, wire, "{number}");
+                // u32::MAX is a multiple of 5.
+                assert!(step.number.wrapping_sub(number) <= 5, "{number}: {}", step.number);
+            }
+        }
     }
 }
