@@ -34,7 +34,8 @@ impl Drop for Handle {
 /// clone is dropped, and when the process exits with clones left. So even the file of a process that is killed lacks
 /// no more than its last 10 ms. An error stops the capture, not the traffic: the log tells of it once, and at
 /// the end how many packets are missing. Nor does a file that is too slow stop the traffic: when 4 MiB wait and it takes
-/// nothing for 50 ms, packets are left out until it does, and the next one of the interface has their number (`epb_dropcount`).
+/// nothing for 50 ms, packets are left out until it does, and the next one of the interface has their number (`epb_dropcount`);
+/// the end of the file has that of all (`isb_ifdrop`).
 #[derive(Clone)]
 pub struct PcapFile {
     handle: Arc<Handle>,

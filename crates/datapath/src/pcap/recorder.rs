@@ -15,6 +15,17 @@ const ETHERNET: u16 = 1;
 /// Bytes of the longest payload that is expected: a jumbo frame's worth.
 const LONGEST_PAYLOAD: usize = 9216;
 
+/// Packets of an interface.
+#[derive(Debug, Clone, Copy, Default)]
+struct Recorded {
+    /// In the capture.
+    packets: u64,
+    /// Not in the capture.
+    lost: u64,
+    /// Of those, since the last one that is.
+    lost_since: u64,
+}
+
 /// Makes blocks of packets.
 pub(super) struct Recorder {
     pub(super) blocks: PcapBlocks,
@@ -22,26 +33,38 @@ pub(super) struct Recorder {
     icrc: FlowIcrc,
     /// The identification of the last packet that hid it.
     last_id: u16,
-    /// Of each interface, packets since its last one that were not recorded.
-    lost: Vec<u64>,
+    interfaces: Vec<Recorded>,
 }
 
 impl Recorder {
     pub(super) fn new(blocks: PcapBlocks) -> Self {
         let frame = Vec::with_capacity(MAX_HEADERS + LONGEST_PAYLOAD);
-        Self { blocks, frame, icrc: FlowIcrc::default(), last_id: 0, lost: Vec::new() }
+        Self { blocks, frame, icrc: FlowIcrc::default(), last_id: 0, interfaces: Vec::new() }
     }
 
     /// Adds an interface with that name and returns its number.
     pub(super) fn interface(&mut self, name: &str) -> u32 {
         self.blocks.interface(name, ETHERNET, 0);
-        self.lost.push(0);
-        (self.lost.len() - 1) as u32
+        self.interfaces.push(Recorded::default());
+        (self.interfaces.len() - 1) as u32
     }
 
-    /// A packet of the interface is not recorded: the next one will tell of it.
+    /// A packet of the interface is not recorded: the next one will tell of it, and the end.
     pub(super) fn count_lost(&mut self, interface: u32) {
-        self.lost[interface as usize] += 1;
+        let interface = &mut self.interfaces[interface as usize];
+        interface.lost += 1;
+        interface.lost_since += 1;
+    }
+
+    /// Adds what the end of the capture tells of interfaces with packets that are not in it.
+    pub(super) fn end(&mut self) {
+        let Self { interfaces, blocks, .. } = self;
+        for (number, interface) in interfaces.iter().enumerate() {
+            let Recorded { packets, lost, .. } = *interface;
+            if lost > 0 {
+                blocks.statistics(number as u32, now(), packets + lost, lost);
+            }
+        }
     }
 
     /// Adds the packet; false if it cannot be one.
@@ -68,14 +91,15 @@ impl Recorder {
 
     /// Adds a block of the frame.
     fn put(&mut self, at: &At, comments: &[&str]) {
-        let now = SystemTime::now().duration_since(SystemTime::UNIX_EPOCH);
+        let interface = &mut self.interfaces[at.interface as usize];
+        interface.packets += 1;
         self.blocks.packet(&PcapRecord {
             interface: at.interface,
-            time: now.unwrap_or(Duration::ZERO),
+            time: now(),
             original_len: self.frame.len() as u32,
             direction: at.direction,
             data: &self.frame,
-            lost: std::mem::take(&mut self.lost[at.interface as usize]),
+            lost: std::mem::take(&mut interface.lost_since),
             comments,
         });
     }
@@ -101,6 +125,11 @@ impl Recorder {
             IcrcVerdict::Bad => None,
         }
     }
+}
+
+/// Time since the start of 1970.
+fn now() -> Duration {
+    SystemTime::now().duration_since(SystemTime::UNIX_EPOCH).unwrap_or(Duration::ZERO)
 }
 
 /// Where a record belongs.

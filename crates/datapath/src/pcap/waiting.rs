@@ -231,8 +231,11 @@ impl Shared {
             let pending = pending.unwrap_or_else(PoisonError::into_inner);
             let more = |pending: &mut Pending| !pending.is_due();
             let collected = self.recorded.wait_timeout_while(pending, WRITE_EVERY, more);
-            let (pending, _) = collected.unwrap_or_else(PoisonError::into_inner);
+            let (mut pending, _) = collected.unwrap_or_else(PoisonError::into_inner);
             let ended = pending.ended;
+            if ended {
+                pending.recorder.end();
+            }
             drop(pending);
             let _ = self.write();
             if ended {
@@ -254,6 +257,7 @@ impl exit::Capture for Shared {
             return;
         };
         pending.at_once = true;
+        pending.recorder.end();
         let _ = self.write_locked(&mut output, pending);
         self.tell_loss();
     }

@@ -10,6 +10,7 @@ use std::time::{Duration, Instant};
 
 use etherparse::{NetSlice, SlicedPacket, TransportSlice};
 use pcap_file::pcapng::blocks::enhanced_packet::EnhancedPacketOption;
+use pcap_file::pcapng::blocks::interface_statistics::InterfaceStatisticsOption;
 use pcap_file::pcapng::{Block, PcapNgReader};
 use tempfile::TempDir;
 use uroce_datapath::{
@@ -353,6 +354,46 @@ fn a_file_that_takes_nothing_holds_traffic_up_for_a_moment_only() {
     drop((a, b, file));
     let capture = rest.join().expect("no panic").expect("read");
     assert_eq!(count(&capture), (sent - lost, lost));
+    assert_eq!(told_at_the_end(&capture), (sent, lost));
+}
+
+/// Packets that the statistics of all interfaces tell of, and those of them that are not in the capture.
+fn told_at_the_end(capture: &[u8]) -> (u64, u64) {
+    let mut reader = PcapNgReader::new(capture).expect("a section");
+    let (mut packets, mut lost) = (0, 0);
+    while let Some(block) = reader.next_block() {
+        let Block::InterfaceStatistics(statistics) = block.expect("a whole block") else {
+            continue;
+        };
+        for option in &statistics.options {
+            match option {
+                InterfaceStatisticsOption::IsbIfRecv(count) => packets += count,
+                InterfaceStatisticsOption::IsbIfDrop(count) => lost += count,
+                _ => {}
+            }
+        }
+    }
+    (packets, lost)
+}
+
+#[test]
+fn a_capture_that_ends_in_a_gap_tells_of_it() {
+    let (mut reader, pipe) = std::io::pipe().expect("a pipe");
+    let file = PcapFile::create(format!("/proc/self/fd/{}", pipe.as_raw_fd())).expect("create");
+    drop(pipe);
+    let [mut a, mut b] = pair(["10.0.0.1:4791", "10.0.0.2:4791"], &file);
+    while file.lost() < 100 {
+        send(&mut a, &mut b, &[1; 4096]);
+    }
+    let (sent, lost) = (2 * a.stats().tx_packets, file.lost());
+    let rest = std::thread::spawn(move || {
+        let mut capture = Vec::new();
+        reader.read_to_end(&mut capture).map(|_| capture)
+    });
+    drop((a, b, file));
+    let capture = rest.join().expect("no panic").expect("read");
+    assert_eq!(count(&capture), (sent - lost, 0));
+    assert_eq!(told_at_the_end(&capture), (sent, lost));
 }
 
 /// Counts the lines of the log.
