@@ -36,8 +36,10 @@ struct Found {
 enum Format {
     Pcap(Pcap),
     Pcapng(Pcapng),
-    /// There is nothing more to read.
-    End,
+    /// There is nothing more to read; so many packets were lost.
+    End {
+        lost: u64,
+    },
 }
 
 /// Reads the frames of a capture one after the other: pcap and pcapng, both byte orders, plain or
@@ -62,8 +64,6 @@ pub struct CaptureReader<R> {
     format: Format,
     frames: u64,
     comment: String,
-    /// What [`CaptureReader::lost_packets`] is behind the end.
-    lost: u64,
 }
 
 impl<R: Read> CaptureReader<R> {
@@ -82,7 +82,7 @@ impl<R: Read> CaptureReader<R> {
                 Format::Pcap(Pcap::open(&mut window, (order, unit, record))?)
             }
         };
-        Ok(Self { window, format, frames: 0, comment: String::new(), lost: 0 })
+        Ok(Self { window, format, frames: 0, comment: String::new() })
     }
 
     /// The next frame, or `None` behind the last one. Frames of any link type are given. A frame of
@@ -96,11 +96,10 @@ impl<R: Read> CaptureReader<R> {
         let found = match &mut self.format {
             Format::Pcap(pcap) => pcap.next(&mut self.window),
             Format::Pcapng(pcapng) => pcapng.next(&mut self.window, &mut self.comment),
-            Format::End => Ok(None),
+            Format::End { .. } => Ok(None),
         };
         let Ok(Some(found)) = found else {
-            self.lost = self.lost_packets();
-            self.format = Format::End;
+            self.format = Format::End { lost: self.lost_packets() };
             return found.map(|_| None);
         };
         self.frames += 1;
@@ -120,8 +119,9 @@ impl<R: Read> CaptureReader<R> {
     /// (`epb_dropcount`, `isb_ifdrop` and `isb_osdrop`); other captures do not tell.
     pub fn lost_packets(&self) -> u64 {
         match &self.format {
+            Format::Pcap(_) => 0,
             Format::Pcapng(pcapng) => pcapng.lost(),
-            Format::Pcap(_) | Format::End => self.lost,
+            Format::End { lost } => *lost,
         }
     }
 
@@ -138,7 +138,7 @@ impl<R: Read> CaptureReader<R> {
         match &self.format {
             Format::Pcap(pcap) => pcap.is_whole(rest),
             Format::Pcapng(pcapng) => pcapng.is_whole(rest),
-            Format::End => true,
+            Format::End { .. } => true,
         }
     }
 }
