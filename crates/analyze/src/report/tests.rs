@@ -17,6 +17,11 @@ fn report_of(bytes: &[u8], config: AnalysisConfig) -> Report {
 }
 
 fn report_named(name: &str, bytes: &[u8], config: AnalysisConfig) -> Report {
+    analysis_of(bytes, config).finish(name)
+}
+
+/// The analysis of these bytes before it ends.
+fn analysis_of(bytes: &[u8], config: AnalysisConfig) -> Analysis {
     let mut analysis = Analysis::new(config);
     match CaptureReader::new(bytes) {
         Ok(mut reader) => loop {
@@ -31,7 +36,7 @@ fn report_named(name: &str, bytes: &[u8], config: AnalysisConfig) -> Report {
         },
         Err(error) => analysis.handle_error(error),
     }
-    analysis.finish(name)
+    analysis
 }
 
 fn capture(name: &str) -> Vec<u8> {
@@ -159,14 +164,10 @@ fn packets_of_more_flows_than_are_followed_are_no_clean_bill() {
 
 #[test]
 fn packets_that_were_not_captured_are_no_clean_bill() {
-    let mut analysis = Analysis::new(config());
-    let file = capture("rc-send.pcap");
-    let mut reader = CaptureReader::new(&file[..]).expect("a capture");
-    while let Some(frame) = reader.next_frame().expect("no damage") {
-        analysis.handle_frame(&frame, &mut |_| {});
-    }
+    let mut analysis = analysis_of(&capture("rc-send.pcap"), config());
     analysis.handle_not_captured(12);
     let report = analysis.finish("rc-send.pcap");
+    assert_eq!((report.capture.frames, &report.capture.error), (40, &None));
     assert_eq!(report.verdict.severity, Grade::Warning);
     let sentence = &report.verdict.sentence;
     assert!(sentence.starts_with("No fault found in what was analysed."), "{sentence}");

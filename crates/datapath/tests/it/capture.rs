@@ -1,11 +1,12 @@
 //! A capture taken by a tap, read back.
 
-use std::io::Read;
+use std::io::{PipeReader, Read};
 use std::net::SocketAddr;
 use std::os::fd::AsRawFd;
 use std::path::Path;
 use std::sync::Arc;
 use std::sync::atomic::{AtomicU64, Ordering};
+use std::thread::JoinHandle;
 use std::time::{Duration, Instant};
 
 use etherparse::{NetSlice, SlicedPacket, TransportSlice};
@@ -25,6 +26,21 @@ fn pair(addresses: [&str; 2], file: &PcapFile) -> [PcapTap; 2] {
     [(one, "uroce0"), (two, "uroce1")].map(|(addr, name)| {
         let inner = Box::new(fabric.attach(addr).expect("attach"));
         PcapTap::with_name(inner, file, name).expect("tap")
+    })
+}
+
+/// A capture into a pipe, whose reader has not begun.
+fn into_pipe() -> (PipeReader, PcapFile) {
+    let (reader, pipe) = std::io::pipe().expect("a pipe");
+    let file = PcapFile::create(format!("/proc/self/fd/{}", pipe.as_raw_fd())).expect("create");
+    (reader, file)
+}
+
+/// The reader begins, in a thread of its own.
+fn read_to_end(mut reader: PipeReader) -> JoinHandle<std::io::Result<Vec<u8>>> {
+    std::thread::spawn(move || {
+        let mut capture = Vec::new();
+        reader.read_to_end(&mut capture).map(|_| capture)
     })
 }
 
@@ -289,9 +305,7 @@ fn errors_name_the_file() {
 
 #[test]
 fn a37_a_capture_that_cannot_be_written_says_so_twice_and_counts() {
-    let (reader, pipe) = std::io::pipe().expect("a pipe");
-    let file = PcapFile::create(format!("/proc/self/fd/{}", pipe.as_raw_fd())).expect("create");
-    drop(pipe);
+    let (reader, file) = into_pipe();
     let [mut a, mut b] = pair(["10.0.0.1:4791", "10.0.0.2:4791"], &file);
     drop(reader);
     let log = Log::default();
@@ -330,9 +344,7 @@ fn drop_count(option: &EnhancedPacketOption<'_>) -> Option<u64> {
 
 #[test]
 fn a_file_that_takes_nothing_holds_traffic_up_for_a_moment_only() {
-    let (mut reader, pipe) = std::io::pipe().expect("a pipe");
-    let file = PcapFile::create(format!("/proc/self/fd/{}", pipe.as_raw_fd())).expect("create");
-    drop(pipe);
+    let (reader, file) = into_pipe();
     let [mut a, mut b] = pair(["10.0.0.1:4791", "10.0.0.2:4791"], &file);
     let begun = Instant::now();
     // A NAK that ends a queue pair is urgent.
@@ -344,10 +356,7 @@ fn a_file_that_takes_nothing_holds_traffic_up_for_a_moment_only() {
         send_with_opcode(&mut a, &mut b, &nak, 0x11);
     }
     let lost = file.lost();
-    let rest = std::thread::spawn(move || {
-        let mut capture = Vec::new();
-        reader.read_to_end(&mut capture).map(|_| capture)
-    });
+    let rest = read_to_end(reader);
     file.flush().expect("the reader reads again");
     send(&mut a, &mut b, &[1; 4096]);
     let sent = 2 * a.stats().tx_packets;
@@ -378,18 +387,15 @@ fn told_at_the_end(capture: &[u8]) -> (u64, u64) {
 
 #[test]
 fn a_capture_that_ends_in_a_gap_tells_of_it() {
-    let (mut reader, pipe) = std::io::pipe().expect("a pipe");
-    let file = PcapFile::create(format!("/proc/self/fd/{}", pipe.as_raw_fd())).expect("create");
-    drop(pipe);
+    let (reader, file) = into_pipe();
     let [mut a, mut b] = pair(["10.0.0.1:4791", "10.0.0.2:4791"], &file);
+    let begun = Instant::now();
     while file.lost() < 100 {
+        assert!(begun.elapsed() < Duration::from_secs(20), "what waits has no limit");
         send(&mut a, &mut b, &[1; 4096]);
     }
     let (sent, lost) = (2 * a.stats().tx_packets, file.lost());
-    let rest = std::thread::spawn(move || {
-        let mut capture = Vec::new();
-        reader.read_to_end(&mut capture).map(|_| capture)
-    });
+    let rest = read_to_end(reader);
     drop((a, b, file));
     let capture = rest.join().expect("no panic").expect("read");
     assert_eq!(count(&capture), (sent - lost, 0));
