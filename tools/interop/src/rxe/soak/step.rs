@@ -55,13 +55,6 @@ pub enum Event {
 
 /// Most of the data is that of RC; rxe has no XRC.
 const TRANSPORTS: [&str; 6] = ["rc", "uc", "rc", "ud", "rc", "rc"];
-const WIRES: [WireFaults; 5] = [
-    WireFaults::Clean,
-    WireFaults::Loss,
-    WireFaults::Reordering,
-    WireFaults::Duplicates,
-    WireFaults::Corruption,
-];
 const EVENTS: [Event; 7] = [
     Event::Nothing,
     Event::LinkDown,
@@ -106,7 +99,7 @@ impl Step {
             transport: nth(&TRANSPORTS, number),
             mtu: nth(&MTUS, number.wrapping_add(number / 6)),
             role: nth(&ROLES, number / 6),
-            wire: nth(&WIRES, number),
+            wire: nth(WireFaults::value_variants(), number),
             event: nth(&EVENTS, number),
         }
     }
@@ -171,9 +164,9 @@ mod tests {
     #[test]
     fn steps_with_the_same_faults_are_found_from_any_number() {
         for number in [0, 1, 23_700, u32::MAX - 4, u32::MAX] {
-            for wire in WIRES {
-                let step = Step::with_faults(number, wire);
-                assert_eq!(step.wire, wire, "{number}");
+            for wire in WireFaults::value_variants() {
+                let step = Step::with_faults(number, *wire);
+                assert_eq!(step.wire, *wire, "{number}");
                 // u32::MAX is a multiple of 5.
                 assert!(step.number.wrapping_sub(number) <= 5, "{number}: {}", step.number);
             }
