@@ -154,12 +154,18 @@ impl LatencyResult {
 /// An object was printed.
 static PRINTED: AtomicBool = AtomicBool::new(false);
 
+/// How an object is written.
+#[derive(Clone, Copy)]
+enum JsonLayout {
+    /// A key a line.
+    Indented,
+    /// All of it in one line.
+    Line,
+}
+
 /// Prints a value as JSON on stdout.
 pub fn print(value: &impl Serialize) {
-    match text_of(value) {
-        Ok(text) => print_text(&text),
-        Err(error) => tracing::error!(%error, "the result has no JSON form"),
-    }
+    print_as(value, JsonLayout::Indented);
 }
 
 /// Prints an object that is written out already.
@@ -168,36 +174,45 @@ pub fn print_text(object: &str) {
     super::out(&format!("{}\n", object.trim_end()));
 }
 
-/// With what the faults did, if there were any. The keys are in their own order otherwise.
-fn text_of(value: &impl Serialize) -> serde_json::Result<String> {
-    match faults::report() {
-        Some(_) => serde_json::to_string_pretty(&with_faults(serde_json::to_value(value)?)?),
-        None => serde_json::to_string_pretty(value),
+fn print_as(value: &impl Serialize, layout: JsonLayout) {
+    match text_of(value, layout) {
+        Ok(text) => print_text(&text),
+        Err(error) => tracing::error!(%error, "the result has no JSON form"),
     }
 }
 
-fn with_faults(mut value: Value) -> serde_json::Result<Value> {
-    if let (Some(report), Some(object)) = (faults::report(), value.as_object_mut()) {
+/// With what the faults did, if there were any. The keys are in their own order otherwise.
+fn text_of(value: &impl Serialize, layout: JsonLayout) -> serde_json::Result<String> {
+    let Some(report) = faults::report() else {
+        return layout.text_of(value);
+    };
+    let mut value = serde_json::to_value(value)?;
+    if let Some(object) = value.as_object_mut() {
         object.insert("faults".to_owned(), serde_json::to_value(report)?);
     }
-    Ok(value)
+    layout.text_of(&value)
+}
+
+impl JsonLayout {
+    fn text_of(self, value: &impl Serialize) -> serde_json::Result<String> {
+        match self {
+            Self::Indented => serde_json::to_string_pretty(value),
+            Self::Line => serde_json::to_string(value),
+        }
+    }
 }
 
 /// Prints why there is no result, if there is none: `--json` gives one object, whatever happens. It is one line, since some
 /// commands print an object a line, and fail behind some of them.
 pub fn print_failure(failure: &Failure) {
-    if PRINTED.load(Ordering::Relaxed) {
-        return;
-    }
-    let object = with_faults(serde_json::json!({
-        "version": VERSION,
-        "error": failure.what,
-        "help": failure.help,
-        "exit": failure.exit as u8,
-    }));
-    match object {
-        Ok(object) => print_text(&object.to_string()),
-        Err(error) => tracing::error!(%error, "the failure has no JSON form"),
+    if !PRINTED.load(Ordering::Relaxed) {
+        let object = serde_json::json!({
+            "version": VERSION,
+            "error": failure.what,
+            "help": failure.help,
+            "exit": failure.exit as u8,
+        });
+        print_as(&object, JsonLayout::Line);
     }
 }
 

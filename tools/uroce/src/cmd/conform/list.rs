@@ -15,8 +15,7 @@ pub fn print(only: &[String], as_json: bool) -> Result<(), Failure> {
     let only = only.to_vec();
     let cases = selected(&Selection { only, ..everything() })?;
     if as_json {
-        let list: Vec<_> = cases.iter().map(|case| object(case)).collect();
-        json::print(&json!({ "version": json::VERSION, "cases": list }));
+        print_json(&cases);
         return Ok(());
     }
     for case in &cases {
@@ -67,7 +66,7 @@ fn everything() -> Selection {
 pub fn explain(name: &str, as_json: bool) -> Result<(), Failure> {
     let case = find(name)?;
     if as_json {
-        json::print(&json!({ "version": json::VERSION, "cases": [object(case)] }));
+        print_json(&[case]);
         return Ok(());
     }
     for line in about(case) {
@@ -96,6 +95,11 @@ pub fn about(case: &Case) -> [String; 3] {
         case.sentence.to_owned(),
         format!("{role}, {class}; rules {}; candidates {}", case.rules, candidates.join(", ")),
     ]
+}
+
+fn print_json(cases: &[&Case]) {
+    let list: Vec<_> = cases.iter().map(|case| object(case)).collect();
+    json::print(&json!({ "version": json::VERSION, "cases": list }));
 }
 
 fn object(case: &Case) -> serde_json::Value {
