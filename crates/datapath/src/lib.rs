@@ -46,8 +46,8 @@ pub use middleware::Middleware;
 pub use packet::{Fate, FollowingSegments, IpId, RxPacket};
 pub use packet_queue::PacketQueue;
 pub use pcap::{
-    Direction, PcapBlocks, PcapError, PcapFile, PcapRecord, PcapReplay, PcapStream, PcapTap,
-    PcapWriter, ReplayedFrame,
+    Direction, PcapBlocks, PcapError, PcapFile, PcapRecord, PcapReplay, PcapStatistics, PcapStream,
+    PcapTap, PcapWriter, ReplayedFrame,
 };
 pub use rate_limit::RateLimit;
 pub use route::Route;

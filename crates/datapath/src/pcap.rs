@@ -16,7 +16,7 @@ mod writer;
 use std::io;
 use std::path::PathBuf;
 
-pub use self::block::{PcapBlocks, PcapRecord};
+pub use self::block::{PcapBlocks, PcapRecord, PcapStatistics};
 pub use self::direction::Direction;
 pub use self::file::PcapFile;
 pub use self::replay::{PcapReplay, ReplayedFrame};

@@ -60,6 +60,21 @@ pub struct PcapRecord<'a> {
     pub comments: &'a [&'a str],
 }
 
+/// What an Interface Statistics Block tells of a capture so far.
+#[derive(Debug, Clone, Copy, Default)]
+pub struct PcapStatistics<'a> {
+    /// Number of the interface in the section; the first one is 0.
+    pub interface: u32,
+    /// When it was counted: time since the start of 1970 (UTC).
+    pub time: Duration,
+    /// Packets that the interface had, those that were dropped included.
+    pub received: u64,
+    /// Packets of these that are not in the capture because there was no room for them.
+    pub dropped: u64,
+    /// What Wireshark shows beside it.
+    pub comments: &'a [&'a str],
+}
+
 /// Blocks of one pcapng section, in memory. Adding one allocates only while the memory grows to what
 /// is waiting at most.
 #[derive(Debug, Default)]
@@ -130,9 +145,7 @@ impl PcapBlocks {
                 &format!("packets before it that are not in the capture: {}", record.lost),
             );
         }
-        for comment in record.comments {
-            self.text(COMMENT, comment);
-        }
+        self.comments(record.comments);
         self.end(start);
     }
 
@@ -159,14 +172,14 @@ impl PcapBlocks {
         Some(())
     }
 
-    /// Adds how many packets an interface had when the capture ended, and how many of them are not in
-    /// the capture because the kernel had no room for them.
-    pub fn statistics(&mut self, interface: u32, time: Duration, received: u64, dropped: u64) {
+    /// Adds how many packets an interface had, and how many of them are not in the capture.
+    pub fn statistics(&mut self, statistics: &PcapStatistics<'_>) {
         let start = self.begin(INTERFACE_STATISTICS);
-        let [high, low] = halves(time);
-        self.words32(&[interface, high, low]);
-        self.option(PACKETS_RECEIVED, &received.to_le_bytes());
-        self.option(PACKETS_DROPPED, &dropped.to_le_bytes());
+        let [high, low] = halves(statistics.time);
+        self.words32(&[statistics.interface, high, low]);
+        self.option(PACKETS_RECEIVED, &statistics.received.to_le_bytes());
+        self.option(PACKETS_DROPPED, &statistics.dropped.to_le_bytes());
+        self.comments(statistics.comments);
         self.end(start);
     }
 
@@ -183,6 +196,10 @@ impl PcapBlocks {
         let length = (self.bytes.len() + size_of::<u32>() - start) as u32;
         self.bytes[start + 4..start + 8].copy_from_slice(&length.to_le_bytes());
         self.words32(&[length]);
+    }
+
+    fn comments(&mut self, comments: &[&str]) {
+        comments.iter().for_each(|comment| self.text(COMMENT, comment));
     }
 
     /// Adds an option with a text; of one that is too long, as many whole characters as fit.
@@ -249,7 +266,15 @@ mod tests {
     #[test]
     fn another_parser_reads_the_section() {
         let mut blocks = section();
-        blocks.statistics(0, Duration::from_nanos(5), 70, 3);
+        let time = Duration::from_nanos(5);
+        let comments = &["of two links"][..];
+        blocks.statistics(&PcapStatistics {
+            interface: 0,
+            time,
+            received: 70,
+            dropped: 3,
+            comments,
+        });
         let mut reader = PcapNgReader::new(blocks.bytes()).expect("a section");
         let Some(Ok(Block::InterfaceDescription(interface))) = reader.next_block() else {
             panic!("an interface comes first")
@@ -258,8 +283,11 @@ mod tests {
         let Some(Ok(Block::InterfaceStatistics(counts))) = reader.next_block() else {
             panic!("statistics come next")
         };
-        let wanted =
-            [InterfaceStatisticsOption::IsbIfRecv(70), InterfaceStatisticsOption::IsbIfDrop(3)];
+        let wanted = [
+            InterfaceStatisticsOption::IsbIfRecv(70),
+            InterfaceStatisticsOption::IsbIfDrop(3),
+            InterfaceStatisticsOption::Comment("of two links".into()),
+        ];
         assert_eq!(counts.options, wanted);
         assert!(reader.next_block().is_none());
     }

@@ -4,7 +4,7 @@ use std::time::{Duration, SystemTime};
 
 use uroce_wire::{Flow, FlowIcrc, IcrcVerdict};
 
-use super::block::{PcapBlocks, PcapRecord};
+use super::block::{PcapBlocks, PcapRecord, PcapStatistics};
 use super::direction::Direction;
 use super::frame::{self, Headers, MAX_HEADERS};
 use crate::packet::{IpId, RxPacket};
@@ -62,7 +62,13 @@ impl Recorder {
         for (number, interface) in interfaces.iter().enumerate() {
             let Recorded { packets, lost, .. } = *interface;
             if lost > 0 {
-                blocks.statistics(number as u32, now(), packets + lost, lost);
+                blocks.statistics(&PcapStatistics {
+                    interface: number as u32,
+                    time: now(),
+                    received: packets + lost,
+                    dropped: lost,
+                    comments: &[],
+                });
             }
         }
     }

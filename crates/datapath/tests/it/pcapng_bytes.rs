@@ -2,7 +2,7 @@
 
 use std::time::Duration;
 
-use uroce_datapath::{Direction, PcapBlocks, PcapRecord};
+use uroce_datapath::{Direction, PcapBlocks, PcapRecord, PcapStatistics};
 
 /// A block with its length on both ends.
 fn block(kind: u32, body: &[u8]) -> Vec<u8> {
@@ -108,9 +108,12 @@ fn statistics_tell_what_came_and_what_was_lost() {
         words(&[9, 0, 1_000_000_000]),
         option(4, &70u64.to_le_bytes()),
         option(5, &u64::MAX.to_le_bytes()),
+        option(1, b"two links"),
         END.to_vec(),
     ];
-    let statistics = made(|blocks| blocks.statistics(9, time, 70, u64::MAX));
+    let (received, dropped, comments) = (70, u64::MAX, &["two links"][..]);
+    let statistics = PcapStatistics { interface: 9, time, received, dropped, comments };
+    let statistics = made(|blocks| blocks.statistics(&statistics));
     assert_eq!(statistics, block(5, &body.concat()));
 }
 
@@ -146,8 +149,8 @@ fn blocks_that_were_made_before_are_added_as_they_are() {
     });
     let mut blocks = PcapBlocks::with_capacity(1);
     blocks.extend(&whole);
-    blocks.statistics(0, Duration::ZERO, 0, 0);
-    let expected = made(|blocks| blocks.statistics(0, Duration::ZERO, 0, 0));
+    blocks.statistics(&PcapStatistics::default());
+    let expected = made(|blocks| blocks.statistics(&PcapStatistics::default()));
     assert_eq!(blocks.bytes(), [whole, expected].concat());
     blocks.clear();
     assert!(blocks.bytes().is_empty());

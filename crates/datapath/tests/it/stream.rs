@@ -2,10 +2,9 @@
 
 use std::os::fd::AsRawFd;
 use std::path::{Path, PathBuf};
-use std::time::Duration;
 
 use tempfile::TempDir;
-use uroce_datapath::{PcapBlocks, PcapError, PcapFile, PcapReplay, PcapStream};
+use uroce_datapath::{PcapBlocks, PcapError, PcapFile, PcapReplay, PcapStatistics, PcapStream};
 
 fn section() -> PcapBlocks {
     let mut blocks = PcapBlocks::default();
@@ -27,7 +26,7 @@ fn blocks_are_in_the_file_when_they_were_appended() {
     let mut expected = blocks.bytes().to_vec();
     assert_eq!(std::fs::read(&path).expect("read"), expected);
     blocks.clear();
-    blocks.statistics(0, Duration::ZERO, 1, 0);
+    blocks.statistics(&PcapStatistics { received: 1, ..PcapStatistics::default() });
     stream.append_bytes(blocks.bytes()).expect("room");
     expected.extend(blocks.bytes());
     assert_eq!(std::fs::read(&path).expect("read"), expected);

@@ -1,6 +1,8 @@
 //! The interfaces of a capture, numbered in the order in which packets came from them.
 
-use uroce_datapath::PcapBlocks;
+use std::time::Duration;
+
+use uroce_datapath::{PcapBlocks, PcapStatistics};
 use uroce_packet::capture::{CapturedFrame, interface_name};
 
 /// One interface.
@@ -47,12 +49,22 @@ impl Interfaces {
             blocks.interface(name, *link_type, self.snap_len);
         }
     }
+
+    /// Adds the end of a file at `time`: that it has `packets`, and that the kernel dropped `dropped` more. The kernel counts
+    /// those of all interfaces together, which a comment says where there are several.
+    pub fn end(&self, blocks: &mut PcapBlocks, time: Duration, packets: u64, dropped: u64) {
+        let comments: &[&str] = match self.known.len() {
+            0 => return,
+            1 => &[],
+            _ => &["packets of all interfaces of the capture together"],
+        };
+        let received = packets.saturating_add(dropped);
+        blocks.statistics(&PcapStatistics { interface: 0, time, received, dropped, comments });
+    }
 }
 
 #[cfg(test)]
 mod tests {
-    use std::time::Duration;
-
     use pcap_file::pcapng::{Block, PcapNgReader};
     use uroce_datapath::Direction;
 
@@ -78,6 +90,30 @@ mod tests {
         assert_eq!(number(7777, 101), (2, true), "a number that another interface has now");
         let names: Vec<&str> = interfaces.known.iter().map(|known| known.name.as_str()).collect();
         assert_eq!(names, ["interface 7777", "lo", "interface 7777"], "there is no 7777");
+    }
+
+    #[test]
+    fn the_end_tells_of_several_interfaces_together() {
+        let (mut interfaces, mut blocks) = (Interfaces::new(96), PcapBlocks::default());
+        interfaces.end(&mut blocks, Duration::ZERO, 0, 3);
+        assert!(blocks.bytes().is_empty(), "there is no interface that it could be about");
+        let mut end = |index| {
+            interfaces.number_of(&frame(index, 1), &mut PcapBlocks::default());
+            let mut blocks = PcapBlocks::default();
+            interfaces.begin(&mut blocks);
+            interfaces.end(&mut blocks, Duration::ZERO, 5, 3);
+            let mut reader = PcapNgReader::new(blocks.bytes()).expect("a capture");
+            let mut options = Vec::new();
+            while let Some(block) = reader.next_block() {
+                if let Block::InterfaceStatistics(block) = block.expect("whole") {
+                    options.extend(block.options.into_iter().map(|option| format!("{option:?}")));
+                }
+            }
+            options
+        };
+        assert_eq!(end(1), ["IsbIfRecv(8)", "IsbIfDrop(3)"]);
+        let together = "Comment(\"packets of all interfaces of the capture together\")";
+        assert_eq!(end(2), ["IsbIfRecv(8)", "IsbIfDrop(3)", together]);
     }
 
     #[test]

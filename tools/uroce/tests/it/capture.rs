@@ -120,6 +120,24 @@ fn a_nak_writes_what_was_before_it() {
     assert!(packets(&bytes).iter().any(|name| name.starts_with("RC_WRITE")));
 }
 
+/// While the capture is stopped more passes than its buffer has room for.
+#[test]
+fn a_file_tells_at_its_end_what_the_kernel_dropped() {
+    let Some(lab) = Lab::new("drops") else { return };
+    let capture = lab.capture("-w drops.pcapng --buffer 2 --json");
+    capture.signal("-STOP");
+    lab.bandwidth("");
+    capture.signal("-CONT");
+    let output = capture.interrupt("-INT");
+    assert!(output.status.success(), "{}", text(&output));
+    let json: serde_json::Value = serde_json::from_slice(&output.stdout).expect("JSON");
+    let bytes = std::fs::read(lab.file("drops.pcapng")).expect("a file");
+    let mut reader = CaptureReader::new(&bytes[..]).expect("a capture");
+    while reader.next_frame().expect("no damage").is_some() {}
+    assert_eq!(json["dropped"], reader.lost_packets(), "{json}");
+    assert!(reader.lost_packets() > 0);
+}
+
 #[test]
 fn a_full_disk_is_told_and_leaves_the_exit_code_of_the_machine() {
     let Some(lab) = Lab::new("full") else { return };

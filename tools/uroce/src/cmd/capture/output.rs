@@ -8,7 +8,7 @@ use uroce_datapath::{PcapBlocks, PcapError, PcapStream};
 use super::args::CaptureArgs;
 use super::ring::PacketRing;
 use crate::failure::Failure;
-use crate::live::Interfaces;
+use crate::live::{Interfaces, clock};
 
 /// Bytes that wait at most before they are written.
 const PIECE: usize = 1 << 20;
@@ -59,6 +59,16 @@ impl CaptureFile {
         written.map(|()| self.packets += packets)
     }
 
+    /// Ends the file. `dropped`: packets that the kernel had no room for.
+    ///
+    /// # Errors
+    /// As there.
+    pub fn end(&mut self, interfaces: &Interfaces, dropped: u64) -> Result<(), PcapError> {
+        self.flush()?;
+        interfaces.end(&mut self.waiting, clock(), self.packets, dropped);
+        self.flush()
+    }
+
     /// Packets that are in the file.
     pub fn packets(&self) -> u64 {
         self.packets
@@ -70,6 +80,16 @@ impl CaptureFile {
     }
 }
 
+/// The file of a fault that is being written.
+#[derive(Debug)]
+struct OpenFile {
+    file: CaptureFile,
+    /// Packets that pass later do not belong to it.
+    until: Duration,
+    /// Packets that the kernel had surely dropped before its first packet.
+    dropped_before: u64,
+}
+
 /// Files that are written when a fault passes: each with the packets before and after it.
 #[derive(Debug)]
 pub struct FaultFiles {
@@ -77,7 +97,7 @@ pub struct FaultFiles {
     after: Duration,
     most: usize,
     ring: PacketRing,
-    open: Option<(CaptureFile, Duration)>,
+    open: Option<OpenFile>,
     /// The files so far.
     names: Vec<PathBuf>,
     /// Packets in those that are closed.
@@ -105,8 +125,7 @@ impl FaultFiles {
         interfaces: &Interfaces,
     ) -> Result<Option<&Path>, CaptureStop> {
         let [description, packet] = blocks;
-        self.close_before(time)?;
-        if let Some((file, _)) = &mut self.open {
+        if let Some(OpenFile { file, .. }) = &mut self.open {
             file.add(description, 0)?;
             file.add(packet, 1)?;
             return Ok(None);
@@ -129,30 +148,31 @@ impl FaultFiles {
         file.add(first, packets)?;
         file.add(second, 0)?;
         file.flush()?;
+        let dropped_before = self.ring.dropped_before();
         self.ring.clear();
-        self.open = Some((file, time.saturating_add(self.after)));
+        self.open = Some(OpenFile { file, until: time.saturating_add(self.after), dropped_before });
         Ok(())
     }
 
-    /// Closes the file if its time was over before `now`, the time of a packet or of the clock.
+    /// The kernel had no further packet a moment ago, and has dropped `dropped` so far.
+    pub fn handle_dropped(&mut self, dropped: u64) {
+        self.ring.handle_dropped(dropped);
+    }
+
+    /// A file is open whose time was over before `now`, the time of a packet or of the clock.
+    pub fn is_due(&self, now: Duration) -> bool {
+        self.open.as_ref().is_some_and(|open| now > open.until)
+    }
+
+    /// Closes the file that is open. `dropped`: packets that the kernel has dropped so far.
     ///
     /// # Errors
     /// [`PcapError`] when the last packets cannot be written.
-    pub fn close_before(&mut self, now: Duration) -> Result<(), PcapError> {
-        if self.open.as_ref().is_some_and(|(_, until)| now > *until) {
-            self.close()
-        } else {
-            Ok(())
-        }
-    }
-
-    /// Closes the file that is open.
-    ///
-    /// # Errors
-    /// As there.
-    pub fn close(&mut self) -> Result<(), PcapError> {
-        let Some((mut file, _)) = self.open.take() else { return Ok(()) };
-        let written = file.flush();
+    pub fn close(&mut self, interfaces: &Interfaces, dropped: u64) -> Result<(), PcapError> {
+        let Some(OpenFile { mut file, dropped_before, .. }) = self.open.take() else {
+            return Ok(());
+        };
+        let written = file.end(interfaces, dropped.saturating_sub(dropped_before));
         self.packets += file.packets();
         let packets = uroce_analyze::quantity::count(file.packets(), "packet");
         eprintln!("uroce capture: {packets} in {}", file.path().display());
@@ -164,7 +184,7 @@ impl FaultFiles {
     /// # Errors
     /// [`PcapError`] when that is not possible.
     pub fn flush(&mut self) -> Result<(), PcapError> {
-        self.open.as_mut().map_or(Ok(()), |(file, _)| file.flush())
+        self.open.as_mut().map_or(Ok(()), |open| open.file.flush())
     }
 
     /// All files are written.

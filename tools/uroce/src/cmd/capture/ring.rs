@@ -10,6 +10,8 @@ use super::args::RingSize;
 struct Entry {
     time: Duration,
     len: usize,
+    /// Packets that the kernel had surely dropped before it.
+    dropped_before: u64,
 }
 
 /// The last packets, as blocks of a pcapng file: as many as its size allows.
@@ -19,13 +21,35 @@ pub struct PacketRing {
     bytes: VecDeque<u8>,
     entries: VecDeque<Entry>,
     newest: Duration,
+    /// Packets that the kernel had dropped when it was asked last, and the time before: those are all older than
+    /// the next packet.
+    dropped: u64,
+    dropped_earlier: u64,
 }
 
 impl PacketRing {
     /// No packets.
     pub fn new(size: RingSize) -> Self {
         let newest = Duration::ZERO;
-        PacketRing { size, bytes: VecDeque::new(), entries: VecDeque::new(), newest }
+        PacketRing {
+            size,
+            bytes: VecDeque::new(),
+            entries: VecDeque::new(),
+            newest,
+            dropped: 0,
+            dropped_earlier: 0,
+        }
+    }
+
+    /// The kernel had no further packet a moment ago, and has dropped `dropped` so far. In that moment it may have
+    /// captured some and dropped others behind them: only what it had dropped the time before is surely over.
+    pub fn handle_dropped(&mut self, dropped: u64) {
+        self.dropped_earlier = std::mem::replace(&mut self.dropped, dropped);
+    }
+
+    /// Packets that the kernel had surely dropped before the oldest packet.
+    pub fn dropped_before(&self) -> u64 {
+        self.entries.front().map_or(self.dropped_earlier, |oldest| oldest.dropped_before)
     }
 
     /// Adds the block of a packet and forgets those that are too old, or too many. A block that is larger than the
@@ -37,7 +61,8 @@ impl PacketRing {
         }
         if block.len() <= self.size.bytes {
             self.bytes.extend(block);
-            self.entries.push_back(Entry { time, len: block.len() });
+            let dropped_before = self.dropped_earlier;
+            self.entries.push_back(Entry { time, len: block.len(), dropped_before });
         }
     }
 

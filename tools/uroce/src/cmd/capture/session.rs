@@ -80,8 +80,8 @@ impl CaptureSession {
     pub fn run(&mut self) -> Result<(), CaptureStop> {
         let ended = self.take_frames();
         self.screen.iter_mut().for_each(Screen::flush);
-        ended?;
-        self.close()
+        let closed = self.close();
+        ended.and(closed)
     }
 
     fn take_frames(&mut self) -> Result<(), CaptureStop> {
@@ -134,6 +134,10 @@ impl CaptureSession {
                 file.add(blocks[1], 1)?;
             }
             Sink::Faults(files, _) => {
+                if files.is_due(time) {
+                    let dropped = self.stream.dropped();
+                    files.close(self.stream.interfaces(), dropped)?;
+                }
                 let begun = files.add(time, blocks, fault.is_some(), self.stream.interfaces())?;
                 if let (Some(file), Some(fault)) = (begun, fault) {
                     eprintln!("uroce capture: {fault}: writing {}", file.display());
@@ -151,36 +155,40 @@ impl CaptureSession {
             Sink::File(file) => file.flush()?,
             Sink::Faults(files, _) => {
                 files.flush()?;
+                let dropped = self.stream.dropped();
+                files.handle_dropped(dropped);
                 // What passed a moment ago may still be with the kernel.
-                files.close_before(clock().saturating_sub(HAND_OVER))?;
+                if files.is_due(clock().saturating_sub(HAND_OVER)) {
+                    files.close(self.stream.interfaces(), dropped)?;
+                }
             }
         }
         Ok(())
     }
 
-    /// Writes everything that waits.
+    /// Ends the files.
     fn close(&mut self) -> Result<(), CaptureStop> {
+        let dropped = self.stream.dropped();
+        let interfaces = self.stream.interfaces();
         match &mut self.sink {
             Sink::Screen => {}
-            Sink::File(file) => file.flush()?,
-            Sink::Faults(files, _) => files.close()?,
+            Sink::File(file) => file.end(interfaces, dropped)?,
+            Sink::Faults(files, _) => files.close(interfaces, dropped)?,
         }
         Ok(())
     }
 
-    /// Ends the files and tells what is in them. What fails here failed in `run` before.
+    /// Tells what is in the files.
     pub fn finish(mut self) -> Totals {
         let dropped = self.stream.dropped();
         let mut totals = Totals { captured: self.stream.frames(), dropped, ..Totals::default() };
         match &mut self.sink {
             Sink::Screen => {}
             Sink::File(file) => {
-                let _ = file.flush();
                 totals.written = file.packets();
                 totals.files = vec![file.path().display().to_string()];
             }
             Sink::Faults(files, _) => {
-                let _ = files.close();
                 totals.written = files.packets();
                 totals.files = files.names().map(|name| name.display().to_string()).collect();
             }

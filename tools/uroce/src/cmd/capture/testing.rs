@@ -30,13 +30,22 @@ impl Drop for Folder {
 
 /// The bytes of all frames in a capture that has no damage.
 pub fn frames_of(path: &Path) -> Vec<Vec<u8>> {
+    read(path).0
+}
+
+/// Packets that are not in the capture, as it says itself.
+pub fn lost_in(path: &Path) -> u64 {
+    read(path).1
+}
+
+fn read(path: &Path) -> (Vec<Vec<u8>>, u64) {
     let bytes = std::fs::read(path).expect("a file");
     let mut reader = CaptureReader::new(&bytes[..]).expect("a capture");
     let mut frames = Vec::new();
     while let Some(frame) = reader.next_frame().expect("whole") {
         frames.push(frame.data.to_vec());
     }
-    frames
+    (frames, reader.lost_packets())
 }
 
 #[derive(Debug, Parser)]

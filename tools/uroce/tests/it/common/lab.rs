@@ -92,9 +92,14 @@ pub struct Capturing {
 
 impl Capturing {
     /// Sends a signal to the program itself.
-    pub fn interrupt(self, signal: &str) -> Output {
+    pub fn signal(&self, signal: &str) {
         let pid = self.child.id().to_string();
         assert!(Command::new("kill").args([signal, &pid]).status().expect("kill").success());
+    }
+
+    /// Sends it a signal that ends it.
+    pub fn interrupt(self, signal: &str) -> Output {
+        self.signal(signal);
         self.end()
     }
 

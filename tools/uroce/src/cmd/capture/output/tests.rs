@@ -2,7 +2,7 @@ use uroce_packet::capture::CapturedFrame;
 
 use super::*;
 use crate::cmd::capture::args::RingSize;
-use crate::cmd::capture::testing::{Folder, frames_of};
+use crate::cmd::capture::testing::{Folder, frames_of, lost_in};
 use crate::live::Captured;
 
 fn args(files: u32) -> CaptureArgs {
@@ -26,7 +26,14 @@ impl Feed {
         let interface = self.interfaces.number_of(&frame, &mut description);
         packet.packet(&Captured { frame, interface }.record(&[]));
         let blocks = [description.bytes(), packet.bytes()];
+        if self.files.is_due(time) {
+            self.close(0);
+        }
         self.files.add(time, blocks, fault, &self.interfaces).expect("written");
+    }
+
+    fn close(&mut self, dropped: u64) {
+        self.files.close(&self.interfaces, dropped).expect("written");
     }
 }
 
@@ -50,7 +57,7 @@ fn a_file_has_what_was_before_the_fault_and_after_it() {
     assert!(feed.files.open.is_none());
     assert_eq!(frames_of(&folder.file("f-1.pcapng")), [5, 12, 13, 14, 15, 16].map(|s| vec![s]));
     feed.packet(18, 2, true);
-    feed.files.close().expect("written");
+    feed.close(0);
     assert_eq!(frames_of(&folder.file("f-2.pcapng")), [[17], [18]]);
     assert_eq!((feed.files.names().count(), feed.files.packets()), (2, 8));
 }
@@ -60,13 +67,36 @@ fn no_more_files_than_asked_for() {
     let folder = Folder::new("limit");
     let mut feed = feed(&folder, 1);
     feed.packet(1, 1, true);
-    feed.files.close_before(Duration::from_secs(3)).expect("written");
-    assert!(feed.files.open.is_some() && !feed.files.is_complete());
-    feed.files.close_before(Duration::from_secs(4)).expect("written");
+    assert!(!feed.files.is_due(Duration::from_secs(3)) && !feed.files.is_complete());
+    assert!(feed.files.is_due(Duration::from_secs(4)));
+    feed.close(0);
     assert!(feed.files.is_complete());
     feed.packet(5, 1, true);
     assert!(!folder.file("f-2.pcapng").exists());
     assert_eq!(frames_of(&folder.file("f-1.pcapng")), [[1]]);
+}
+
+/// What the kernel dropped before the first packet of a file is not missing in it.
+#[test]
+fn a_file_tells_what_was_dropped_within_its_time() {
+    let folder = Folder::new("dropped");
+    let mut feed = feed(&folder, 9);
+    feed.files.handle_dropped(4);
+    feed.packet(1, 1, false);
+    feed.files.handle_dropped(7);
+    feed.packet(15, 1, false);
+    feed.files.handle_dropped(9);
+    feed.packet(16, 1, true);
+    feed.close(20);
+    assert_eq!(lost_in(&folder.file("f-1.pcapng")), 16, "4 were dropped before the packet of 15 s");
+    feed.files.handle_dropped(20);
+    feed.files.handle_dropped(20);
+    feed.packet(40, 2, true);
+    feed.close(20);
+    assert_eq!(lost_in(&folder.file("f-2.pcapng")), 0);
+    feed.packet(70, 1, true);
+    feed.close(21);
+    assert_eq!(lost_in(&folder.file("f-3.pcapng")), 1);
 }
 
 #[test]
