@@ -94,9 +94,13 @@ fn one_end(
     output.start(&session);
     let ended = script::run(&session, &mut output);
     let measured = output.has_results();
-    output.finish(&session, *ended.as_ref().unwrap_or(&None), ended.is_err());
-    log_counters(&session.context);
+    let (verified, partial) = (*ended.as_ref().unwrap_or(&None), ended.is_err());
     let done = conclude(ended, measured, interrupt, &session);
+    output.finish(&session, verified, partial, done.as_ref().err());
+    log_counters(&session.context);
+    if verified == Some(true) {
+        eprintln!("verified: the bytes that arrived are those that were sent");
+    }
     session.channel.linger();
     done
 }
@@ -112,11 +116,7 @@ fn conclude(
             Err(Failure::test("the bytes that arrived are not those that were sent")
                 .help("record the traffic with --pcap and look at the packets in Wireshark"))
         }
-        Ok(Some(true)) => {
-            eprintln!("verified: the bytes that arrived are those that were sent");
-            Ok(())
-        }
-        Ok(None) => Ok(()),
+        Ok(Some(true) | None) => Ok(()),
         Err(_) if interrupt.is_set() && measured => Ok(()),
         Err(_) if interrupt.is_set() => Err(Failure::interrupted()),
         Err(Stop::Interrupted) => Err(Failure::interrupted()),

@@ -42,10 +42,11 @@ pub fn run(args: &PingpongArgs, global: &Global) -> Result<(), Failure> {
     show_remote(&end, global);
     let (ended, played) = play::run(&end, &channel, &interrupt);
     let ended = ended.map_err(|stop| other_kind(stop, &context));
-    if played.completions() > 0 {
-        show_result(args, &played, &end, global, ended.is_err());
-    }
+    let partial = ended.is_err();
     let done = conclude(ended, &played, &interrupt);
+    if played.completions() > 0 {
+        show_result(args, &played, &end, global, (partial, done.as_ref().err()));
+    }
     channel.linger();
     std::thread::sleep(STAY);
     done
@@ -100,7 +101,7 @@ fn show_result(
     played: &Played,
     end: &PingpongEnd,
     global: &Global,
-    partial: bool,
+    (partial, failure): (bool, Option<&Failure>),
 ) {
     let seconds = played.elapsed.as_secs_f64().max(1e-9);
     // Several queue pairs may have gone beyond what was asked for.
@@ -109,8 +110,11 @@ fn show_result(
     let bytes = if partial { done } else { iters * 2 } * args.message() as u64;
     let rate = bytes as f64 * 8.0 / seconds / 1e6;
     let each = (iters > 0).then(|| seconds * 1e6 / iters as f64);
+    let times = &played.times;
+    let figures = (times.min(), times.percentile(50.0), times.percentile(99.0), times.max());
+    let (min, median, p99, max) = figures;
     if global.json {
-        json::print(&json!({
+        let mut report = json!({
             "version": json::VERSION,
             "test": "pingpong",
             "local": end.local.iter().map(|to| to.gid.to_string()).next(),
@@ -121,16 +125,21 @@ fn show_result(
             "mbit_per_second": rate,
             "usec_per_iteration": each,
             "partial": partial,
-        }));
+        });
+        if args.ts {
+            // The keys of `perf`.
+            report["t_min"] = min.into();
+            report["t_typical"] = median.into();
+            report["t_99"] = p99.into();
+            report["t_max"] = max.into();
+        }
+        json::print_with(&report, failure);
         return;
     }
     out(&format!("{bytes} bytes in {seconds:.2} seconds = {rate:.2} Mbit/sec\n"));
     let each = each.map_or_else(String::new, |each| format!(" = {each:.2} usec/iter"));
     out(&format!("{iters} iters in {seconds:.2} seconds{each}\n"));
     if args.ts {
-        let times = &played.times;
-        let figures = (times.min(), times.percentile(50.0), times.percentile(99.0), times.max());
-        let (min, median, p99, max) = figures;
         out(&format!("usec/iter: min {min:.2}, median {median:.2}, 99% {p99:.2}, max {max:.2}\n"));
     }
 }

@@ -168,6 +168,35 @@ pub fn print(value: &impl Serialize) {
     print_as(value, JsonLayout::Indented);
 }
 
+/// Prints a report, and why the run failed: with the keys of a failure that has no result.
+pub fn print_with(report: &impl Serialize, failure: Option<&Failure>) {
+    print(&Ended { report, failure: failure.map(FailureReport::from) });
+}
+
+/// A report, and how the run ended.
+#[derive(Debug, Serialize)]
+struct Ended<'a, T> {
+    #[serde(flatten)]
+    report: T,
+    #[serde(flatten)]
+    failure: Option<FailureReport<'a>>,
+}
+
+/// Why a run failed.
+#[derive(Debug, Serialize)]
+struct FailureReport<'a> {
+    error: &'a str,
+    help: Option<&'a str>,
+    exit: u8,
+}
+
+impl<'a> From<&'a Failure> for FailureReport<'a> {
+    fn from(failure: &'a Failure) -> Self {
+        let (error, help) = (failure.what.as_str(), failure.help.as_deref());
+        FailureReport { error, help, exit: failure.exit as u8 }
+    }
+}
+
 /// Prints an object that is written out already.
 pub fn print_text(object: &str) {
     PRINTED.store(true, Ordering::Relaxed);
@@ -206,13 +235,8 @@ impl JsonLayout {
 /// commands print an object a line, and fail behind some of them.
 pub fn print_failure(failure: &Failure) {
     if !PRINTED.load(Ordering::Relaxed) {
-        let object = serde_json::json!({
-            "version": VERSION,
-            "error": failure.what,
-            "help": failure.help,
-            "exit": failure.exit as u8,
-        });
-        print_as(&object, JsonLayout::Line);
+        let report = object([("version", VERSION)]);
+        print_as(&Ended { report, failure: Some(failure.into()) }, JsonLayout::Line);
     }
 }
 
@@ -232,5 +256,20 @@ mod tests {
         let row = LatencyResult::new(2, 2, 1.0, &times);
         let text = serde_json::to_value(PerfResult::Latency(row)).expect("plain data");
         assert_eq!(text["t_min"], 5.0);
+    }
+
+    #[test]
+    fn a_report_of_a_run_that_failed_says_why() {
+        let report = object([("partial", true)]);
+        let text = |failure: Option<&Failure>| {
+            let failure = failure.map(FailureReport::from);
+            serde_json::to_string(&Ended { report: &report, failure }).expect("plain data")
+        };
+        let gone = Failure::peer("it is gone").help("look there");
+        assert_eq!(
+            text(Some(&gone)),
+            r#"{"partial":true,"error":"it is gone","help":"look there","exit":4}"#
+        );
+        assert_eq!(text(None), r#"{"partial":true}"#);
     }
 }

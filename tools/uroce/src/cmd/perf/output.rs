@@ -5,6 +5,7 @@ use std::time::Duration;
 
 use super::pingpong::Pinged;
 use super::session::PerfSession;
+use crate::failure::Failure;
 use crate::peak::Bandwidth;
 use crate::progress::{Progress, spinner};
 use crate::report::banner::{self, EndFields, Limit, Parameters};
@@ -122,12 +123,18 @@ impl Output {
         !self.results.is_empty()
     }
 
-    /// The end of the table, or all of the JSON.
-    pub fn finish(self, session: &PerfSession, verified: Option<bool>, partial: bool) {
+    /// The end of the table, or all of the JSON, with why the run failed.
+    pub fn finish(
+        self,
+        session: &PerfSession,
+        verified: Option<bool>,
+        partial: bool,
+        failure: Option<&Failure>,
+    ) {
         self.busy.clear();
         self.print(table::RULE);
         if self.form == Form::Json {
-            json::print(&json::PerfReport {
+            let report = json::PerfReport {
                 version: json::VERSION,
                 test_info: test_info(session),
                 results: self.results,
@@ -136,7 +143,8 @@ impl Output {
                 counters: counters(session),
                 verified,
                 partial,
-            });
+            };
+            json::print_with(&report, failure);
         }
     }
 }
