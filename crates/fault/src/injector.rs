@@ -18,8 +18,8 @@ use std::collections::VecDeque;
 use std::net::IpAddr;
 
 use connections::Connections;
-pub use event::FaultEvent;
 use event::What;
+pub use event::{FaultEvent, is_taken_away};
 use flows::{Facts, FlowKey, Flows};
 pub use limits::Limits;
 pub use report::{Counters, Refusal, RuleReport};
@@ -79,6 +79,7 @@ pub struct FaultInjector {
     flows: Flows,
     connections: Connections,
     mutes: Vec<Mute>,
+    mutes_max: usize,
     store: Store,
     treatment: Treatment,
     events: VecDeque<FaultEvent>,
@@ -127,6 +128,7 @@ impl FaultInjector {
             flows: Flows::new(limits.flows, with_history),
             connections: Connections::default(),
             mutes: Vec::new(),
+            mutes_max: limits.muted,
             store: Store::new(limits.packets, limits.bytes),
             treatment: Treatment::default(),
             events: VecDeque::new(),

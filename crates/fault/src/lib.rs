@@ -16,6 +16,7 @@ mod rule;
 pub use direction::Direction;
 pub use injector::{
     Counters, FaultEvent, FaultInjector, Limits, Origin, Refusal, Release, RuleReport, Verdict,
+    is_taken_away,
 };
 pub use meta::{PacketMeta, Time};
 pub use parse::RuleError;

@@ -8,7 +8,7 @@ use uroce_wire::Flow;
 use crate::input::Input;
 
 /// Packets that an injector may keep here.
-const LIMITS: Limits = Limits { packets: 16, bytes: 8 << 10, flows: 4, events: 16 };
+const LIMITS: Limits = Limits { packets: 16, bytes: 8 << 10, flows: 4, muted: 4, events: 16 };
 /// Packets that are taken out behind one that goes in, at most: the copies of all that wait.
 const MOST_RELEASED: usize = 100_000;
 

@@ -55,7 +55,6 @@ impl FaultInjector {
     }
 
     fn mute(&mut self, rule: usize, subject: &Subject<'_>, time: Duration) -> What {
-        self.mutes.retain(|mute| mute.rule != rule);
         let until = subject.now.saturating_add(time);
         self.mutes.push(Mute { rule, until, meta: *subject.meta });
         self.drop_as(What::MuteBegan(time))

@@ -81,9 +81,65 @@ fn write_flipped(f: &mut fmt::Formatter<'_>, area: Area, byte: usize, bit: u8) -
     }
 }
 
+/// The comment of a packet in a capture says that rules took it away: it never came to its receiver. So it was dropped, or
+/// answered in the receiver's place; an answer that a rule made has the same comment.
+pub fn is_taken_away(comment: &str) -> bool {
+    let begins = |word: &str| {
+        let mut parts =
+            comment.split("; ").map(|part| part.strip_prefix("fault: ").unwrap_or(part));
+        comment.contains("fault: ") && parts.any(|part| part.starts_with(word))
+    };
+    let is_answered = ["answered with ack", "answered with nak", "answered with rnr"].map(begins);
+    begins("dropped") || is_answered.contains(&true) && !begins("passed on purpose")
+}
+
 /// Adds `what by rule label` to a comment.
 pub(super) fn add_comment(comment: &mut String, what: What, label: &str) {
     let start = if comment.is_empty() { "fault: " } else { "; " };
     // Writing to a string cannot fail.
     let _ = write!(comment, "{start}{what} by rule {label}");
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use crate::rule::Action;
+
+    #[test]
+    fn a_packet_that_was_taken_away_is_known_by_its_comment() {
+        let comment = |all: &[What]| {
+            let mut comment = String::new();
+            all.iter().for_each(|what| add_comment(&mut comment, *what, "1"));
+            comment
+        };
+        let delayed = What::Delayed(Duration::from_millis(1));
+        let answered = |kind: &str| match Action::parse(&format!("answer:{kind}")) {
+            Ok(Action::Answer(answer)) => What::Answered(answer),
+            _ => panic!("{kind} is no answer"),
+        };
+        for gone in [
+            &[What::Dropped][..],
+            &[delayed, What::Dropped],
+            &[What::Marked, What::QueueFull],
+            &[What::NoRoom],
+            &[What::Muted],
+            &[What::MuteBegan(Duration::from_secs(1))],
+            &[answered("rnr:12")],
+            &[delayed, answered("nak:0")],
+            &[answered("ack")],
+        ] {
+            assert!(is_taken_away(&comment(gone)), "{}", comment(gone));
+            assert!(is_taken_away(&format!("drop reason X; {}", comment(gone))));
+        }
+        for there in [
+            &[][..],
+            &[delayed],
+            &[What::Held(1), What::Duplicated(2)],
+            &[answered("cnp")],
+            &[answered("nak:0"), What::Passed],
+        ] {
+            assert!(!is_taken_away(&comment(there)), "{}", comment(there));
+        }
+        assert!(!is_taken_away("dropped by the user's own words"));
+    }
 }

@@ -22,6 +22,9 @@ pub enum Refusal {
     /// The packet is not longer than it should become.
     #[error("the packet is not longer than that")]
     NotLonger,
+    /// As many pairs of addresses are silent as may be at a time.
+    #[error("too many pairs of addresses are muted")]
+    TooManyMuted,
 }
 
 /// What one rule has done so far.

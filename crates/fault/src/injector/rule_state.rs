@@ -35,9 +35,14 @@ pub(super) struct RuleState {
 
 impl RuleState {
     pub(super) fn new(rule: &Rule, index: usize, seed: u64) -> Self {
-        let mut random = ChaCha8Rng::seed_from_u64(rule.options.seed.unwrap_or(seed));
-        // Rules draw from streams of their own: one more draw of one changes nothing for the others.
-        random.set_stream(index as u64);
+        // Rules draw from streams of their own: one more draw of one changes nothing for the others. With a seed of its own
+        // a rule draws the same wherever it stands.
+        let (seed, stream) = match rule.options.seed {
+            Some(own) => (own, 0),
+            None => (seed, index as u64),
+        };
+        let mut random = ChaCha8Rng::seed_from_u64(seed);
+        random.set_stream(stream);
         let number = (index + 1).to_string();
         Self {
             label: rule.name.as_ref().map_or(number.clone(), |name| format!("\"{name}\"")),

@@ -7,7 +7,7 @@ use super::edit::{edit, refusal, repair};
 use super::event::add_comment;
 use super::matching::matches;
 use super::store::NewPacket;
-use super::{Facts, FaultEvent, FaultInjector, FlowKey, Origin, Verdict, What};
+use super::{Facts, FaultEvent, FaultInjector, FlowKey, Origin, Refusal, Verdict, What};
 use crate::packet_view::PacketView;
 use crate::rule::Action;
 use crate::{PacketMeta, Time};
@@ -143,6 +143,9 @@ impl FaultInjector {
         for action in &self.rules[index].actions {
             let current = self.treatment.current(subject.view.bytes());
             let refused = match *action {
+                Action::Mute(_) if self.mutes.len() >= self.mutes_max => {
+                    Some(Refusal::TooManyMuted)
+                }
                 Action::Answer(kind) => {
                     match answer(kind, subject.meta, &subject.view, &self.flows) {
                         Ok(packet) => {

@@ -123,7 +123,8 @@ impl Reader<'_> {
     fn scalar(&self, value: &Spanned<DeValue<'_>>) -> Result<String, RuleError> {
         match value.get_ref() {
             DeValue::String(text) => Ok(text.to_string()),
-            DeValue::Integer(number) => Ok(integer_text(number)),
+            // With its radix: rules know no other one than 16.
+            DeValue::Integer(number) => Ok(number.to_string()),
             DeValue::Float(number) => Ok(number.as_str().to_owned()),
             DeValue::Array(values) => {
                 let texts = values.iter().map(|value| self.scalar(value));
@@ -138,13 +139,5 @@ impl Reader<'_> {
             Problem::Expected(expected) => reject(self.text, at, &expected),
             Problem::UnknownKey => reject(self.text, at, KEYS),
         })
-    }
-}
-
-/// A number as the text has it: hexadecimal stays hexadecimal.
-fn integer_text(number: &toml::de::DeInteger<'_>) -> String {
-    match number.radix() {
-        16 => format!("0x{}", number.as_str()),
-        _ => number.as_str().to_owned(),
     }
 }

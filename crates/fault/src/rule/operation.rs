@@ -91,13 +91,14 @@ impl OperationSet {
     }
 
     fn add_opcodes(&mut self, name: &str) -> bool {
-        let before = self.opcodes;
+        let mut is_name = false;
         for opcode in 0..=u8::MAX {
             if Opcode(opcode).info().is_some_and(|info| is_called(info, name)) {
                 self.opcodes.insert(opcode);
+                is_name = true;
             }
         }
-        before != self.opcodes || self.names.iter().any(|known| known == name)
+        is_name
     }
 
     fn prepare(&mut self) {

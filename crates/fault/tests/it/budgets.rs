@@ -57,6 +57,7 @@ proptest! {
         let alone = losses(&format!("tx -> drop p={p}"), seed);
         prop_assert_eq!(&losses(&format!("tx -> drop p={p}; rx -> drop p=0.5"), seed), &alone);
         prop_assert_eq!(&losses(&format!("tx -> drop p={p} seed={seed}"), !seed), &alone);
+        prop_assert_eq!(&losses(&format!("rx -> drop; tx -> drop p={p} seed={seed}"), !seed), &alone);
     }
 
     /// Packets leave a rate limit one behind the other, each as long as its bits take.
@@ -211,6 +212,23 @@ fn mute_is_renewed_and_leaves_others_alone() {
     }
     let muted = wire.injector.report().next().expect("a rule");
     assert_eq!((muted.matched, muted.applied), (2, 5), "packets that were muted count as applied");
+}
+
+/// Both directions, and each pair of addresses, are silent for the time of their own.
+#[test]
+fn a_mute_of_one_direction_does_not_end_that_of_the_other() {
+    let mut wire = Wire::new("any psn=1 -> mute=10ms");
+    for (at, packet, verdict) in [
+        (0, send(1), Verdict::Dropped),
+        (4, send_back(1), Verdict::Dropped),
+        (9, send(2), Verdict::Dropped),
+        (10, send(2), Verdict::Pass),
+        (13, send_back(2), Verdict::Dropped),
+        (14, send_back(2), Verdict::Pass),
+    ] {
+        wire.now = ms(at);
+        assert_eq!(wire.give(&packet), verdict, "{} at {at} ms", packet.psn());
+    }
 }
 
 /// A held packet and a delayed one: holding ends with the packets that pass, or with time.

@@ -360,6 +360,8 @@ fn toml_that_is_no_plan() {
         ),
         ("[[fault]]\ndo = 'drop'\nthen = 'b'", 3, 8, "the name of a rule"),
         ("[[fault]]\ndo = 'drop'\ncount = -1", 3, 9, "a whole number from 1"),
+        ("[[fault]]\ndo = 'drop'\ncount = 0b101", 3, 9, "a whole number from 1"),
+        ("[[fault]]\ndo = 'drop'\ncount = 0o17", 3, 9, "a whole number from 1"),
     ];
     for (toml, line, column, expected) in cases {
         let error = Plan::from_toml(toml).expect_err(toml);

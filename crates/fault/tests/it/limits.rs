@@ -1,6 +1,6 @@
 //! What an injector keeps has an end, and what exceeds it is counted.
 
-use uroce_fault::{FaultInjector, Limits, Plan, Verdict};
+use uroce_fault::{FaultInjector, Limits, Plan, Refusal, Verdict};
 use uroce_wire::Opcode;
 
 use crate::packets::{TestPacket, Wire, ms, send};
@@ -54,6 +54,21 @@ fn the_queue_pair_unused_for_longest_is_forgotten() {
         assert_eq!(give(&mut injector, &to(qp)), verdict, "{qp}");
     }
     assert_eq!(injector.counters().flows_forgotten, 2);
+}
+
+#[test]
+fn pairs_of_addresses_that_are_silent() {
+    let limits = Limits { muted: 1, ..Limits::default() };
+    let mut injector = injector("any -> mute=10ms", limits);
+    let mut other = send(0);
+    other.meta.flow.dst = [192, 0, 2, 9].into();
+    let verdicts = [&send(0), &other].map(|packet| give(&mut injector, packet));
+    assert_eq!(verdicts, [Verdict::Dropped, Verdict::Pass]);
+    let rule = injector.report().next().expect("a rule");
+    assert_eq!((rule.applied, rule.not_applied), (1, 1));
+    assert_eq!(rule.reason, Some(Refusal::TooManyMuted));
+    // Room comes back.
+    assert_eq!(injector.handle_packet(ms(10), &other.meta, &other.bytes), Verdict::Dropped);
 }
 
 #[test]

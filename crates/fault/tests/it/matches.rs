@@ -32,6 +32,8 @@ fn operations_of_data_packets() {
     let names = ["op=send", "op=send-only", "op=rc-send-only", "op=request", "op=4", "op=0x04"];
     check(&send(1), &names, &["op=write", "op=send-first", "op=uc-send-only", "op=cm", "op=5"]);
     check(&send(1), &["op=write|send", "op=SEND_ONLY"], &["op=write|ack"]);
+    // Names that another one includes.
+    check(&send(1), &["op=send|send-only", "op=request|send", "op=send-only|send"], &[]);
     let read = data(Opcode::RC_READ_REQUEST, 1);
     check(&read, &["op=read", "op=read-request"], &["op=read-resp", "op=response"]);
     let response = data(Opcode::XRC_READ_RESPONSE_LAST, 1);
