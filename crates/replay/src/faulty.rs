@@ -5,6 +5,8 @@ use std::time::Duration;
 
 use uroce_fault::{Direction, FaultInjector, PacketMeta, Verdict};
 
+use crate::report::RuleOutcome;
+
 /// A packet on its way.
 #[derive(Debug)]
 pub(crate) struct Parcel {
@@ -42,6 +44,16 @@ impl Way {
                 return Some(parcel);
             }
         }
+    }
+
+    /// When the rules let something go on again.
+    pub(crate) fn poll_timeout(&self) -> Option<Duration> {
+        self.faults.as_ref().and_then(FaultInjector::poll_timeout)
+    }
+
+    /// What each rule did.
+    pub(crate) fn rules(&self) -> Vec<RuleOutcome> {
+        self.faults.iter().flat_map(FaultInjector::report).map(RuleOutcome::from).collect()
     }
 
     /// Takes what the rules let go on now. What they damaged ends here: its receiver drops it.

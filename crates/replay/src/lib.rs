@@ -39,7 +39,7 @@ pub use play::{Device, play};
 pub use recorder::Recorder;
 pub use recording::{Recording, Side};
 pub use remote::{Remote, RemoteRequest};
-pub use report::{Difference, Line, Mark, Report, Turns, Verdict};
+pub use report::{Difference, Line, Mark, Report, RuleOutcome, Turns, Verdict};
 pub use request::Request;
 pub use setup::{RegionSetup, Setup};
 pub use uroce_memory::Access;

@@ -89,8 +89,13 @@ fn play_once(
         played: Played { turns, ..Played::default() },
     };
     player.play(lost)?;
-    let Player { answers, played, .. } = player;
-    Ok(compare(recording, setup, answers.into_list(), played, options))
+    let Player { answers, played, way, .. } = player;
+    let faults = way.rules();
+    Ok(Report { faults, ..compare(recording, setup, answers.into_list(), played, options) })
+}
+
+fn nanoseconds(time: Duration) -> u64 {
+    u64::try_from(time.as_nanos()).unwrap_or(u64::MAX)
 }
 
 struct Player<'a> {
@@ -111,7 +116,11 @@ impl Player<'_> {
     fn play(&mut self, lost: &HashSet<u64>) -> Result<(), ReplayError> {
         let recording = self.recording;
         let mut requests = recording.requests.iter().peekable();
+        let mut last = recording.requests.first();
         while let Some(request) = requests.next() {
+            if let Some(before) = last.replace(request) {
+                self.deliver_delayed(before, request.time, self.turns == Turns::Each)?;
+            }
             self.clock = self.clock.max(request.time);
             if lost.contains(&request.position) {
                 self.played.lost += 1;
@@ -121,11 +130,24 @@ impl Player<'_> {
             let is_turn = requests.peek().is_none_or(|next| self.is_turn(request, next));
             self.deliver(request, is_turn)?;
         }
+        let Some(last) = last else { return Ok(()) };
+        self.deliver_delayed(last, u64::MAX, true)?;
         self.clock = self.clock.max(recording.duration);
-        match recording.requests.last() {
-            Some(last) => self.deliver(last, true),
-            None => Ok(()),
+        self.deliver(last, true)
+    }
+
+    /// Hands over what rules have delayed until `end` at the latest, each packet at its time.
+    fn deliver_delayed(
+        &mut self,
+        request: &Request,
+        end: u64,
+        is_turn: bool,
+    ) -> Result<(), ReplayError> {
+        while let Some(at) = self.way.poll_timeout().map(nanoseconds).filter(|at| *at <= end) {
+            self.clock = self.clock.max(at);
+            self.deliver(request, is_turn)?;
         }
+        Ok(())
     }
 
     /// Puts a request on its way.

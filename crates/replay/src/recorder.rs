@@ -72,8 +72,8 @@ impl Recorder {
     /// Takes in the next frame of the capture.
     pub fn handle_frame(&mut self, frame: &Frame<'_>) {
         let tape = &mut self.tape;
-        // What a rule took away never came to the responder, or never left its sender.
-        let is_taken_away = frame.comment.contains("fault: dropped");
+        // It never came to the responder, or never left its sender.
+        let is_taken_away = uroce_fault::is_taken_away(frame.comment);
         self.dissector.dissect(frame, &mut |packet, payload, captured| {
             tape.handle_packet(packet, payload, captured, is_taken_away);
         });

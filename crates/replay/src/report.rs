@@ -1,6 +1,7 @@
 //! What a replay found.
 
 use serde::Serialize;
+use uroce_fault::RuleReport;
 use uroce_wire::SyndromeKind;
 
 use crate::answer::Answer;
@@ -245,6 +246,37 @@ pub struct Requests {
     pub left_out: u64,
 }
 
+/// What a rule of the faults between the recording and the queue pair did.
+#[derive(Debug, Clone, PartialEq, Eq, Serialize)]
+pub struct RuleOutcome {
+    /// Its name; its number from 1 if it has none.
+    pub name: String,
+    /// Its text.
+    pub rule: String,
+    /// Packets that it was about.
+    pub matched: u64,
+    /// Packets to which it did something.
+    pub applied: u64,
+    /// Packets that it took, but could do nothing to.
+    pub not_applied: u64,
+    /// Why, the last time.
+    #[serde(skip_serializing_if = "Option::is_none")]
+    pub reason: Option<String>,
+}
+
+impl From<RuleReport<'_>> for RuleOutcome {
+    fn from(report: RuleReport<'_>) -> Self {
+        Self {
+            name: report.name.to_owned(),
+            rule: report.text.to_owned(),
+            matched: report.matched,
+            applied: report.applied,
+            not_applied: report.not_applied,
+            reason: report.reason.map(|reason| reason.to_string()),
+        }
+    }
+}
+
 /// What a replay found.
 #[derive(Debug, Clone, PartialEq, Eq, Serialize)]
 pub struct Report {
@@ -262,6 +294,8 @@ pub struct Report {
     pub msn_offset: u32,
     /// Times that the requester began again, with other PSNs.
     pub restarts: u64,
+    /// The rules that packets met between the recording and the queue pair.
+    pub faults: Vec<RuleOutcome>,
     /// All answers, in the order of the recording.
     pub answers: Vec<Line>,
     /// How many of each kind.
@@ -312,6 +346,7 @@ impl Report {
             turns: played.turns,
             msn_offset,
             restarts: recording.restarts,
+            faults: Vec::new(),
             answers,
             counts,
             data,

@@ -2,7 +2,7 @@
 
 use std::fmt::{self, Write};
 
-use crate::report::{Difference, End, Line, Mark, Report, Shown, Verdict};
+use crate::report::{Difference, End, Line, Mark, Report, RuleOutcome, Shown, Verdict};
 
 impl Report {
     /// The report in lines; with `only_differences` without the answers that are the same.
@@ -45,6 +45,13 @@ impl Report {
         ];
         for (count, what) in notes.into_iter().filter(|(count, _)| *count > 0) {
             writeln!(out, "  {count} {what}")?;
+        }
+        for fault in &self.faults {
+            let RuleOutcome { rule, matched, applied, .. } = fault;
+            writeln!(out, "  fault rule {rule}: {matched} packets matched, {applied} applied")?;
+            if let (1.., Some(reason)) = (fault.not_applied, &fault.reason) {
+                writeln!(out, "    {} packets not: {reason}", fault.not_applied)?;
+            }
         }
         if self.msn_offset > 0 {
             let offset = self.msn_offset;

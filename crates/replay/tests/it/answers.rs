@@ -271,6 +271,38 @@ fn a_fault_between_the_recording_and_the_device_differs() {
     }
 }
 
+/// What answers in the place of the responder keeps the request from it as well, whatever was done to it before.
+#[test]
+fn what_a_rule_answered_is_not_played() {
+    let scene = Scene::default().send(5).comment("fault: answered with rnr:12 by rule 1");
+    let scene = scene.answer(5, NOT_READY, 0).comment("fault: answered with rnr:12 by rule 1");
+    let scene = scene.send(5).answer(5, ACK, 1).send(6);
+    let scene = scene.comment("fault: delayed by 1us by rule 1; dropped by rule 2");
+    let report = scene.send(6).answer(6, ACK, 2).report();
+    assert_eq!((report.verdict, report.requests.taken_away), (Verdict::Same, 2));
+}
+
+/// A packet that a rule delays comes at its time: before the next request, or behind all of them.
+#[test]
+fn what_a_rule_delays_comes_when_it_is_due() {
+    let scene = Scene::default().send(5).answer(5, ACK, 1).pause(100).send(6).answer(6, ACK, 2);
+    for (rule, verdict) in [
+        ("rx psn=5 -> delay=20us", Verdict::Same),
+        ("rx psn=6 -> delay=10ms", Verdict::Same),
+        ("tx -> delay=10ms", Verdict::Same),
+        ("rx psn=5 -> delay=200us", Verdict::Differs),
+    ] {
+        let faults = Some((rule.parse().expect("a rule"), 1));
+        let device = Device { faults, drops_behind_gap: true, ..Device::default() };
+        let report = play(scene.recording(), &device, &Limits::default(), &Options::default());
+        let report = report.expect("it can be played");
+        assert_eq!(report.verdict, verdict, "{rule}: {}", report.to_text(false));
+        let applied = if rule.starts_with("tx") { 2 } else { 1 };
+        assert_eq!(report.faults[0].applied, applied, "{rule}");
+        assert!(report.to_text(false).contains(&format!("{applied} applied")), "{rule}");
+    }
+}
+
 #[test]
 fn a_cut_capture_is_played_with_zeros() {
     let reth = bytes(&Reth { va: 0x1000, rkey: RKEY, length: 100 });

@@ -104,6 +104,7 @@ fn a_report_in_json_has_these_fields() {
         "turns",
         "msn_offset",
         "restarts",
+        "faults",
         "answers",
         "counts",
         "data",
