@@ -26,6 +26,9 @@ struct NotPlayed {
 #[derive(Debug, Serialize)]
 struct Outcome {
     version: u32,
+    /// Seed of the faults between the recording and the device.
+    #[serde(skip_serializing_if = "Option::is_none")]
+    fault_seed: Option<u64>,
     verdict: Option<Verdict>,
     replays: Vec<Report>,
     not_played: Vec<NotPlayed>,
@@ -43,10 +46,12 @@ pub fn run(args: &ReplayArgs, global: &Global) -> Result<(), Failure> {
         return Err(Failure::usage(what).help("name another file with --pcap"));
     }
     let (recordings, end) = read(args, global)?;
-    let mut outcome =
-        Outcome { version: json::VERSION, verdict: None, replays: vec![], not_played: vec![] };
     let chosen = choose(recordings, args)?;
     let mut player = player(args, global)?;
+    let fault_seed = global.faults.as_ref().map(|faults| faults.seed());
+    let (version, verdict) = (json::VERSION, None);
+    let mut outcome = Outcome { version, fault_seed, verdict, replays: vec![], not_played: vec![] };
+    global.faults.iter().for_each(crate::faults::tell_seed);
     for recording in chosen {
         let responder = name(&recording.responder);
         match player.play(recording, args)? {
@@ -81,7 +86,7 @@ fn read(
     let packets = recorder.packets();
     let recordings = recorder.finish();
     if recordings.is_empty() {
-        end?;
+        end.map_err(not_a_difference)?;
         let what = format!("{}: no reliable connection in {packets} packets", args.source);
         return Err(Failure::usage(what)
             .help("requests of RC are played; `uroce analyze` tells what the capture has"));
@@ -175,12 +180,16 @@ fn show(outcome: &Outcome, args: &ReplayArgs, global: &Global) {
     }
 }
 
-fn judge(outcome: &Outcome, end: Result<(), Failure>) -> Result<(), Failure> {
-    // 1 says that an answer differs.
-    let end = end.map_err(|failure| match failure.exit {
+/// Exit 1 says that an answer differs: damage of the file has another status.
+fn not_a_difference(failure: Failure) -> Failure {
+    match failure.exit {
         Exit::Failed => Failure { exit: Exit::Usage, ..failure },
         _ => failure,
-    });
+    }
+}
+
+fn judge(outcome: &Outcome, end: Result<(), Failure>) -> Result<(), Failure> {
+    let end = end.map_err(not_a_difference);
     if outcome.verdict == Some(Verdict::Differs) {
         if let Err(damage) = end {
             damage.print();

@@ -64,6 +64,7 @@ fn a_device_that_answers_otherwise_exits_with_1() {
     assert_eq!((&json["version"], &json["verdict"]), (&1.into(), &"differs".into()));
     let replay = &json["replays"][0];
     assert_eq!(replay["counts"]["only_now"], 1);
+    assert_eq!((&json["fault_seed"], &replay["faults"][0]["applied"]), (&1.into(), &1.into()));
     let nak = &replay["answers"].as_array().expect("lines")[0];
     assert_eq!((&nak["mark"], &nak["now"]["syndrome"]), (&"only_now".into(), &0x60.into()));
 }
@@ -99,6 +100,7 @@ fn what_cannot_be_played_exits_with_2() {
     for (name, reason) in [
         (file("empty", b""), "it is empty"),
         (file("header", &whole[..24]), "no reliable connection in 0 packets"),
+        (file("damaged", &whole[..30]), "damaged at byte 24"),
         (file("text", b"these are words and no capture"), "not a pcap"),
         (file("one-way", &whole[..2000]), "no answer to them"),
         (pcap("ud-send"), "no reliable connection in 10 packets"),

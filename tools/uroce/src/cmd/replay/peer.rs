@@ -33,7 +33,7 @@ const OWN_QPNS: u32 = 0x0f_ffff;
 
 /// Why a conversation was not played to its end.
 pub enum PlayStop {
-    /// The peer is gone; nothing more can be played.
+    /// The peer is gone, or the user wants to stop: nothing more is played.
     Lost(Failure),
     /// The agent cannot set it up.
     Refused(String),
@@ -97,7 +97,7 @@ impl Peer {
         self.wire.begin("replay");
         // When the last request was sent: in the recording, and here.
         let (mut then, mut now) = (remote.next_time().unwrap_or(0), self.wire.now());
-        while let Some(time) = remote.next_time().filter(|_| !self.interrupt.is_set()) {
+        while let Some(time) = remote.next_time() {
             let pause = Duration::from_nanos(time.saturating_sub(then)).min(LONGEST_PAUSE);
             self.listen(&mut remote, now + pause)?;
             self.send(&mut remote, &mut connected)?;
@@ -143,7 +143,11 @@ impl Peer {
             if let Some(packet) = came.filter(|came| came.from == peer && came.icrc_ok) {
                 remote.handle_packet(&packet.bytes)?;
             }
-            if is_over || self.interrupt.is_set() {
+            if self.interrupt.is_set() {
+                // Half of a conversation is no reason to judge the peer.
+                return Err(PlayStop::Lost(Failure::interrupted()));
+            }
+            if is_over {
                 return Ok(());
             }
         }
@@ -252,6 +256,7 @@ fn access(rights: Rights) -> Access {
         read: rights.contains(Rights::REMOTE_READ),
         write: rights.contains(Rights::REMOTE_WRITE),
         atomic: rights.contains(Rights::REMOTE_ATOMIC),
+        flush: rights.contains(Rights::FLUSH_GLOBAL),
         ..Access::NONE
     }
 }
