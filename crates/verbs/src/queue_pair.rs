@@ -202,7 +202,7 @@ impl QueuePair {
     ///
     /// # Errors
     /// [`ConnectError`]: the queue pair is UD or in another state, no path to that GID, an option
-    /// out of range.
+    /// out of range. It may have come as far as RTR then: [`reset`](Self::reset) it before another try.
     pub fn connect(&self, peer: &Endpoint, options: &ConnectOptions) -> Result<(), ConnectError> {
         if self.qp_type == QpType::Ud {
             return Err(ConnectError::Datagram);
