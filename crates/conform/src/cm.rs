@@ -122,12 +122,18 @@ impl<'b, 'r> Cm<'b, 'r> {
         }
     }
 
+    /// When nothing counts as silence. The peer's own timers must not end it: they send again what is not confirmed, and tell
+    /// the program when TIMEWAIT is over.
+    pub fn silence(&self) -> Duration {
+        self.bench.patience.silence.min(LONGEST_SILENCE)
+    }
+
     /// The program sees nothing.
     ///
     /// # Errors
     /// It does.
     pub fn no_event(&self) -> Result<(), Stop> {
-        match self.event_within(self.bench.patience.silence)? {
+        match self.event_within(self.silence())? {
             None => Ok(()),
             Some(event) => fail(format!("the program expected no event, got {event:?}")),
         }
@@ -226,6 +232,8 @@ const FREE_PORT: u16 = 9;
 const OWN_PORT: u16 = 40_000;
 /// ACK timeout code of the tester's calls: 1 s. A connection is in TIMEWAIT for about as long.
 const ACK_TIMEOUT: u8 = 18;
+/// Well below that.
+const LONGEST_SILENCE: Duration = Duration::from_millis(250);
 
 /// A service of connections.
 pub(crate) fn service(port: u16) -> ServiceId {

@@ -1,5 +1,6 @@
 //! A wire and an agent for tests: time passes only where the code under test waits.
 
+use std::cell::Cell;
 use std::collections::VecDeque;
 use std::net::{IpAddr, Ipv4Addr};
 use std::time::Duration;
@@ -45,6 +46,9 @@ pub(crate) struct FakeWire {
     pub(crate) flood: Option<Incoming>,
     /// The tester cannot send frames.
     pub(crate) no_frames: bool,
+    /// So many packets find no room whenever the counter is read.
+    pub(crate) overflows_each: u64,
+    pub(crate) overflows: Cell<u64>,
 }
 
 impl Wire for FakeWire {
@@ -54,6 +58,10 @@ impl Wire for FakeWire {
 
     fn now(&self) -> Duration {
         self.now
+    }
+
+    fn overflows(&self) -> u64 {
+        self.overflows.replace(self.overflows.get() + self.overflows_each)
     }
 
     fn send(&mut self, packet: &Outgoing<'_>) -> Result<Vec<u8>, WireError> {

@@ -11,8 +11,10 @@ use crate::{Entry, Frame, FrameEnds, Incoming, Outgoing, Packet, Side, Stop, Wir
 
 /// Packets of a case that are written down; more than that is a flood, which counts but is not kept.
 const KEPT: usize = 10_000;
-/// Packets that a peer may send during a case.
+/// Packets that a peer may send during a case, and all other hosts together.
 const FLOOD: usize = 20_000;
+/// The same while packets are only counted: the case has a bound of its own.
+const COUNTED_FLOOD: usize = 200_000;
 /// Packets that are looked at when a wait is over: some may have come in time.
 const LATE: usize = 1024;
 
@@ -25,10 +27,10 @@ pub(crate) struct Player<'r> {
     /// CNPs by the queue pair number of the tester.
     cnps: HashMap<u32, Vec<Seen>>,
     entries: Vec<Entry>,
-    /// Packets that came.
-    came: usize,
-    /// Those of them that the NIC under test sent.
+    /// Packets of the NIC under test.
     heard: usize,
+    /// Packets of other hosts.
+    strangers: usize,
     /// A flood passes: its packets are counted and not written down.
     counting: bool,
 }
@@ -49,8 +51,8 @@ impl<'r> Player<'r> {
             waiting,
             cnps,
             entries: Vec::new(),
-            came: 0,
             heard: 0,
+            strangers: 0,
             counting: false,
         }
     }
@@ -180,9 +182,17 @@ impl<'r> Player<'r> {
     }
 
     fn sort(&mut self, packet: Incoming) -> Result<(), Stop> {
-        self.came += 1;
-        if self.came > FLOOD {
-            return Err(Stop::Fail(format!("it sent more than {FLOOD} packets")));
+        if packet.from != self.peer {
+            self.strangers += 1;
+            return match self.strangers > FLOOD {
+                true => Err(Stop::Broken(format!("more than {FLOOD} packets of other hosts came"))),
+                false => Ok(()),
+            };
+        }
+        self.heard += 1;
+        let most = if self.counting { COUNTED_FLOOD } else { FLOOD };
+        if self.heard > most {
+            return Err(Stop::Fail(format!("it sent more than {most} packets")));
         }
         let at = self.wire.now();
         self.keep(Entry::Packet {
@@ -193,10 +203,6 @@ impl<'r> Player<'r> {
             source_port: packet.source_port,
         });
         let Some(bth) = Bth::read(&packet.bytes) else { return Ok(()) };
-        if packet.from != self.peer {
-            return Ok(());
-        }
-        self.heard += 1;
         if self.counting {
             return Ok(());
         }

@@ -103,20 +103,15 @@ pub fn run(
     let mut trial =
         Trial { patience: selection.patience, wire, agent, card, seed: 0, run: selection.run };
     for case in selection.cases() {
-        match trial.case(case, selection.repeat) {
-            Ok(done) => {
-                let go_on = shown(&done);
-                report.cases.push(done);
-                if !go_on {
-                    report.lost = Some("interrupted".to_owned());
-                    break;
-                }
-            }
-            Err(why) => {
-                report.lost = Some(format!("{}: {why}", case.id));
-                break;
-            }
-        }
+        let Ran { report: done, lost } = trial.case(case, selection.repeat);
+        let go_on = shown(&done);
+        report.cases.push(done);
+        report.lost = match lost {
+            Some(why) => Some(format!("{}: {why}", case.id)),
+            None if !go_on => Some("interrupted".to_owned()),
+            None => continue,
+        };
+        break;
     }
     report
 }
@@ -125,6 +120,13 @@ pub fn run(
 pub fn without(wire: &mut dyn Wire, card: &Card) -> Option<String> {
     let why = wire.frame_ends(card.address).err()?;
     Some(format!("tested without frames of the tester's own: {why}"))
+}
+
+/// A case that has run.
+struct Ran {
+    report: CaseReport,
+    /// The agent is gone, and why: nothing more can be run.
+    lost: Option<String>,
 }
 
 /// What all cases of a run share.
@@ -140,37 +142,65 @@ struct Trial<'r> {
 }
 
 impl Trial<'_> {
-    fn case(&mut self, case: &'static Case, repeat: u32) -> Result<CaseReport, String> {
+    fn case(&mut self, case: &'static Case, repeat: u32) -> Ran {
         let start = self.wire.now();
         let patience = self.patience;
-        let mut report = self.once(case, patience)?;
+        let mut ran = self.once(case, patience);
         for _ in 1..repeat {
-            if matches!(report.verdict, Verdict::Fail(_) | Verdict::Inconclusive(_)) {
+            let is_bad = matches!(ran.report.verdict, Verdict::Fail(_) | Verdict::Inconclusive(_));
+            if is_bad || ran.lost.is_some() {
                 break;
             }
-            report = self.once(case, patience)?;
+            ran = self.once(case, patience);
         }
-        if let Verdict::Fail(why) = &report.verdict
-            && !self.fails_again(case)?
-        {
-            report.verdict = Verdict::Inconclusive(format!("failed once, and then not: {why}"));
+        if let Verdict::Fail(why) = &ran.report.verdict {
+            match self.look_again(case) {
+                Ok(None) => {}
+                Ok(Some(doubt)) => {
+                    ran.report.verdict = Verdict::Inconclusive(format!("{doubt}: {why}"));
+                }
+                // What it did first stands, and the packets that may have ended it are in the report.
+                Err(lost) => ran.lost = Some(lost),
+            }
         }
-        report.time = self.wire.now().saturating_sub(start);
-        Ok(report)
+        ran.report.time = self.wire.now().saturating_sub(start);
+        ran
     }
 
-    fn fails_again(&mut self, case: &'static Case) -> Result<bool, String> {
+    /// Why a failure is not believed, if it does not come again; an error if the agent is gone.
+    fn look_again(&mut self, case: &'static Case) -> Result<Option<String>, String> {
         let silence = self.patience.silence * SECOND_SILENCE;
         let patience = Patience { silence, ..self.patience };
         for _ in 0..SECOND_LOOKS {
-            if !matches!(self.once(case, patience)?.verdict, Verdict::Fail(_)) {
-                return Ok(false);
+            let Ran { report, lost } = self.once(case, patience);
+            if let Some(lost) = lost {
+                return Err(lost);
             }
+            let doubt = match report.verdict {
+                Verdict::Fail(_) => continue,
+                Verdict::Pass | Verdict::Tolerated(_) => "failed once, and then not".to_owned(),
+                Verdict::NotApplicable(why) | Verdict::Inconclusive(why) => {
+                    format!("failed once, and could not be tried again ({why})")
+                }
+            };
+            return Ok(Some(doubt));
         }
-        Ok(true)
+        Ok(None)
     }
 
-    fn once(&mut self, case: &'static Case, patience: Patience) -> Result<CaseReport, String> {
+    fn once(&mut self, case: &'static Case, patience: Patience) -> Ran {
+        let overflows = self.wire.overflows();
+        let mut ran = self.attempt(case, patience);
+        let lost = self.wire.overflows() - overflows;
+        if let (Verdict::Fail(why), 1..) = (&ran.report.verdict, lost) {
+            ran.report.verdict = Verdict::Inconclusive(format!(
+                "the tester's socket had no room for {lost} packets (net.core.rmem_max of this machine): {why}"
+            ));
+        }
+        ran
+    }
+
+    fn attempt(&mut self, case: &'static Case, patience: Patience) -> Ran {
         self.seed = self.seed.wrapping_add(NUMBERS);
         let mut needed: Vec<Takes> = Vec::new();
         loop {
@@ -186,20 +216,23 @@ impl Trial<'_> {
                 needed = needs;
                 continue;
             }
-            let verdict = verdict(outcome, tolerated)?;
-            let time = Duration::ZERO;
-            return Ok(CaseReport { case, verdict, recorded, transcript, figures, time });
+            let lost = match &outcome {
+                Err(Stop::Lost(why)) => Some(why.clone()),
+                _ => None,
+            };
+            let (verdict, time) = (verdict(outcome, tolerated), Duration::ZERO);
+            let report = CaseReport { case, verdict, recorded, transcript, figures, time };
+            return Ran { report, lost };
         }
     }
 }
 
-fn verdict(outcome: Outcome, tolerated: Option<String>) -> Result<Verdict, String> {
+fn verdict(outcome: Outcome, tolerated: Option<String>) -> Verdict {
     match outcome {
-        Ok(()) => Ok(tolerated.map_or(Verdict::Pass, Verdict::Tolerated)),
-        Err(Stop::Fail(why)) => Ok(Verdict::Fail(why)),
-        Err(Stop::NotApplicable(why)) => Ok(Verdict::NotApplicable(why)),
-        Err(Stop::Broken(why)) => Ok(Verdict::Inconclusive(why)),
-        Err(Stop::Lost(why)) => Err(why),
+        Ok(()) => tolerated.map_or(Verdict::Pass, Verdict::Tolerated),
+        Err(Stop::Fail(why)) => Verdict::Fail(why),
+        Err(Stop::NotApplicable(why)) => Verdict::NotApplicable(why),
+        Err(Stop::Broken(why) | Stop::Lost(why)) => Verdict::Inconclusive(why),
     }
 }
 
@@ -322,8 +355,68 @@ mod tests {
         let patience = Patience::default();
         let mut trial =
             Trial { patience, wire: &mut wire, agent: &mut agent, card: &card, seed: 0, run: 0 };
-        let done = trial.case(&SLOW, 1).expect("the agent answers");
+        let Ran { report: done, lost } = trial.case(&SLOW, 1);
         assert!(matches!(done.verdict, Verdict::Inconclusive(_)), "{:?}", done.verdict);
+        assert_eq!(lost, None);
+    }
+
+    /// A case that gives these outcomes, one after the other.
+    fn outcomes(run: fn(&Bench<'_>) -> Outcome, wire: &mut FakeWire) -> Ran {
+        let case = Case {
+            id: "rc.responder.outcomes",
+            rules: "",
+            candidates: &[],
+            class: crate::Class::Must,
+            sentence: "",
+            run,
+        };
+        let case: &'static Case = Box::leak(Box::new(case));
+        let (mut agent, card, patience) = (FakeAgent::default(), card(), Patience::default());
+        Trial { patience, wire, agent: &mut agent, card: &card, seed: 0, run: 0 }.case(case, 1)
+    }
+
+    fn is_first(b: &Bench<'_>) -> bool {
+        b.patience().silence == Patience::default().silence
+    }
+
+    #[test]
+    fn a_failure_stands_with_its_packets_where_the_agent_is_gone_afterwards() {
+        let run = |b: &Bench<'_>| match is_first(b) {
+            true => b.rc().open().and_then(|_| Err(Stop::Fail("its answer".to_owned()))),
+            false => Err(Stop::Lost("the agent is gone".to_owned())),
+        };
+        let Ran { report, lost } = outcomes(run, &mut FakeWire::default());
+        assert_eq!(report.verdict, Verdict::Fail("its answer".to_owned()));
+        assert_eq!(lost.as_deref(), Some("the agent is gone"));
+        assert!(!report.transcript.is_empty());
+    }
+
+    #[test]
+    fn a_case_that_loses_the_agent_keeps_its_packets() {
+        let run = |b: &Bench<'_>| b.rc().open().and_then(|_| Err(Stop::Lost("gone".to_owned())));
+        let Ran { report, lost } = outcomes(run, &mut FakeWire::default());
+        assert_eq!((report.verdict, lost.is_some()), (Verdict::Inconclusive("gone".into()), true));
+        assert!(!report.transcript.is_empty());
+    }
+
+    #[test]
+    fn what_a_second_look_could_not_tell_is_said() {
+        let run = |b: &Bench<'_>| match is_first(b) {
+            true => Err(Stop::Fail("its answer".to_owned())),
+            false => Err(Stop::Broken("no room".to_owned())),
+        };
+        let Ran { report, .. } = outcomes(run, &mut FakeWire::default());
+        let wanted = "failed once, and could not be tried again (no room): its answer";
+        assert_eq!(report.verdict, Verdict::Inconclusive(wanted.to_owned()));
+    }
+
+    #[test]
+    fn packets_that_the_tester_has_no_room_for_are_no_fault_of_the_peer() {
+        let run = |b: &Bench<'_>| b.rc().open().and_then(|_| Err(Stop::Fail("gap".to_owned())));
+        let mut wire = FakeWire { overflows_each: 3, ..FakeWire::default() };
+        let Ran { report, .. } = outcomes(run, &mut wire);
+        let Verdict::Inconclusive(why) = report.verdict else { panic!("{:?}", report.verdict) };
+        assert!(why.contains("no room for 3 packets") && why.ends_with(": gap"), "{why}");
     }
 
     #[test]
@@ -340,7 +433,7 @@ mod tests {
         let patience = Patience::default();
         let mut trial =
             Trial { patience, wire: &mut wire, agent: &mut agent, card: &card, seed: 0, run: 0 };
-        trial.case(&CASE, 3).expect("the agent answers");
+        assert_eq!(trial.case(&CASE, 3).lost, None);
         let different: HashSet<u32> = agent.numbers.iter().copied().collect();
         assert_eq!((different.len(), agent.numbers.len()), (192, 192));
     }

@@ -30,6 +30,11 @@ pub trait Wire {
     /// The link failed.
     fn receive(&mut self, wait: Duration) -> Result<Option<Incoming>, WireError>;
 
+    /// Packets so far that came and found no room at the tester, as far as that is known.
+    fn overflows(&self) -> u64 {
+        0
+    }
+
     /// Both ends of the link on which frames to the NIC under test leave.
     ///
     /// # Errors

@@ -89,11 +89,11 @@ fn req_duplicate(b: &Bench<'_>) -> Outcome {
     call.cm.no_event()?;
     let c = call.accepted(&event, &[])?;
     call.tx()?;
-    only_repetitions(&c, b.patience().silence)?;
+    only_repetitions(&c, call.cm.silence())?;
     call.say(c.rtu())?;
     c.established()?;
     call.tx()?;
-    only_repetitions(&c, b.patience().silence)?;
+    only_repetitions(&c, call.cm.silence())?;
     call.cm.no_event()?;
     c.qp.alive(0).map(drop)
 }

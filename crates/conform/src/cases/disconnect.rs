@@ -92,7 +92,7 @@ fn req_timewait(b: &Bench<'_>) -> Outcome {
     let c = b.cm()?.call_a_listener()?.connected()?;
     c.end()?;
     c.call.tx()?;
-    if let Some(event) = c.call.cm.event_within(b.patience().silence)? {
+    if let Some(event) = c.call.cm.event_within(c.call.cm.silence())? {
         return fail(format!("expected REJ 10; the program gets event {}", event.kind));
     }
     c.call.rej(RejReason::STALE_CONNECTION).map(drop)

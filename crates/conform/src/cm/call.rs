@@ -133,7 +133,7 @@ impl<'b, 'r> Call<'b, 'r> {
     /// # Errors
     /// One came.
     pub fn silence(&self) -> Result<(), Stop> {
-        match self.within(self.cm.bench.patience.silence)? {
+        match self.within(self.cm.silence())? {
             None => Ok(()),
             Some(message) => fail(format!("expected silence, got {message:?}")),
         }

@@ -171,7 +171,7 @@ impl<'b, 'r> Called<'b, 'r> {
     /// # Errors
     /// One came.
     pub fn silence(&self) -> Result<(), Stop> {
-        match self.within(self.cm.bench.patience.silence)? {
+        match self.within(self.cm.silence())? {
             None => Ok(()),
             Some(message) => fail(format!("expected silence, got {message:?}")),
         }

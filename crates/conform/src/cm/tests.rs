@@ -1,11 +1,13 @@
 //! Peers that keep a rule of connection management, and peers that break it.
 
+use std::time::Duration;
+
 use uroce_cm::message::{Drep, Message, Rej, RejectedMessage, Rep, Req, SidrRep};
 use uroce_cm::{CommId, GSI_QKEY, Mad, PrivateData, RejReason, SidrStatus};
 use uroce_wire::{Deth, Opcode, Packet as Wire, Psn, Qpn};
 
 use crate::fake::{FakeAgent, FakeWire, card, incoming};
-use crate::{CmEvent, Hex, Incoming, Packet, Selection, Verdict, cm_event, run};
+use crate::{Bench, CmEvent, Hex, Incoming, Packet, Patience, Selection, Verdict, cm_event, run};
 
 fn verdict(case: &str, answer: fn(&[u8]) -> Option<Incoming>, events: &[CmEvent]) -> Verdict {
     let mut wire = FakeWire { answer: Some(answer), ..FakeWire::default() };
@@ -185,4 +187,16 @@ fn without_a_connection_manager_there_is_nothing_to_judge() {
     let report = run(&only, &mut wire, &mut FakeAgent::default(), &card, &mut |_| true);
     assert_eq!(report.count("not applicable"), report.cases.len());
     assert!(report.cases.len() > 20);
+}
+
+#[test]
+fn silence_is_shorter_than_timers_of_the_peer() {
+    let silence = |asked: Duration| {
+        let (mut wire, mut agent, card) = (FakeWire::default(), FakeAgent::default(), card());
+        let patience = Patience { silence: asked, ..Patience::default() };
+        let bench = Bench::new(&mut wire, &mut agent, &card, patience, 0);
+        bench.cm().ok().map(|cm| cm.silence())
+    };
+    assert_eq!(silence(Duration::from_millis(30)), Some(Duration::from_millis(30)));
+    assert_eq!(silence(Duration::from_secs(9)), Some(Duration::from_millis(250)));
 }

@@ -21,6 +21,10 @@ const BATCH: usize = 64;
 /// Hops that packets may take.
 const HOPS: u8 = 64;
 
+/// How long the kernel may have no room for packets, and how often it is asked then.
+const FULL: Duration = Duration::from_secs(1);
+const FULL_PAUSE: Duration = Duration::from_millis(1);
+
 /// A UDP socket on the RoCE port of one address.
 pub struct UdpWire {
     datapath: UdpDatapath,
@@ -73,6 +77,24 @@ impl UdpWire {
         recorded.map_err(failed)
     }
 
+    /// Hands what was written to the kernel, which may have no room for a moment.
+    fn flush(&mut self) -> Result<(), WireError> {
+        let end = Instant::now() + FULL;
+        loop {
+            let flushed = self.datapath.flush().map_err(failed)?;
+            if flushed.dropped > 0 {
+                return Err(failed(self.datapath.last_problem().unwrap_or_default()));
+            }
+            if !flushed.blocked {
+                return Ok(());
+            }
+            if Instant::now() > end {
+                return Err(failed("the kernel takes no packets"));
+            }
+            std::thread::sleep(FULL_PAUSE);
+        }
+    }
+
     fn sleep(&mut self, wait: Duration) -> Result<(), WireError> {
         if self.datapath.arm() {
             return Ok(());
@@ -122,11 +144,12 @@ impl Wire for UdpWire {
         if let Some(recording) = &mut self.recording {
             recording.sent(&route, id, &sent).map_err(failed)?;
         }
-        let flushed = self.datapath.flush().map_err(failed)?;
-        match flushed.dropped {
-            0 => Ok(sent),
-            _ => Err(failed(self.datapath.last_problem().unwrap_or_default())),
-        }
+        self.flush()?;
+        Ok(sent)
+    }
+
+    fn overflows(&self) -> u64 {
+        self.datapath.stats().rx_dropped
     }
 
     fn receive(&mut self, wait: Duration) -> Result<Option<Incoming>, WireError> {
