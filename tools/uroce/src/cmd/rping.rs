@@ -5,6 +5,7 @@ mod advert;
 mod args;
 mod client;
 mod end;
+mod events;
 mod server;
 mod text;
 

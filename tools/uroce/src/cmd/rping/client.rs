@@ -2,10 +2,11 @@
 
 use std::net::SocketAddr;
 
-use uroce_verbs::{CmId, EventChannel, PortSpace};
+use uroce_verbs::{EventChannel, PortSpace};
 
 use super::args::RpingArgs;
-use super::end::{RpingEnd, parameters};
+use super::end::RpingEnd;
+use super::events::Events;
 use super::text;
 use crate::failure::Failure;
 use crate::interrupt::Interrupt;
@@ -21,13 +22,14 @@ pub fn run(
     channel: &EventChannel,
     interrupt: &Interrupt,
 ) -> Result<u64, Failure> {
+    let events = Events::new(channel, interrupt, 0);
     let id = channel.create_id(PortSpace::Tcp);
     id.resolve_addr(server).map_err(Failure::usage)?;
     id.resolve_route().map_err(Failure::usage)?;
-    let end = RpingEnd::new(channel, args.size as usize, interrupt)?;
-    id.connect(&end.qp, &parameters()).map_err(Failure::test)?;
+    let end = RpingEnd::new(&events, id, args.size as usize)?;
+    end.connect()?;
     end.established(&server.to_string())?;
-    let (pings, ended) = ping(args, &end, &id);
+    let (pings, ended) = ping(args, &end);
     match ended {
         Ok(()) => Ok(pings),
         Err(Stop::Interrupted) if pings > 0 => Ok(pings),
@@ -37,7 +39,7 @@ pub fn run(
     }
 }
 
-fn ping(args: &RpingArgs, end: &RpingEnd<'_>, id: &CmId) -> (u64, Result<(), Stop>) {
+fn ping(args: &RpingArgs, end: &RpingEnd<'_>) -> (u64, Result<(), Stop>) {
     let mut pings = 0;
     let mut ended = Ok(());
     let source = match end.source() {
@@ -52,7 +54,7 @@ fn ping(args: &RpingArgs, end: &RpingEnd<'_>, id: &CmId) -> (u64, Result<(), Sto
             .and_then(|()| once(args, end, &source, &data));
         pings += u64::from(ended.is_ok());
     }
-    if let Err(failure) = end.finish(id) {
+    if let Err(failure) = end.finish() {
         ended = ended.and(Err(failure.into()));
     }
     (pings, ended)

@@ -3,18 +3,15 @@
 use std::time::{Duration, Instant};
 
 use uroce_verbs::{
-    Access, CmEvent, CmEventKind, CmId, CompletionQueue, ConnParam, EventChannel, MemoryRegion,
-    ProtectionDomain, QpType, QueuePair, RecvWr, RejReason, RemoteSlice, Rkey, SendWr, WcOpcode,
-    WorkCompletion,
+    Access, CmEventKind, CmId, CompletionQueue, ConnParam, MemoryRegion, ProtectionDomain, QpType,
+    QueuePair, RecvWr, RejReason, RemoteSlice, Rkey, SendWr, WcOpcode, WorkCompletion,
 };
 
 use super::advert;
+use super::events::{Events, LOOK};
 use crate::failure::{Exit, Failure};
-use crate::interrupt::Interrupt;
 use crate::stop::{Stop, failed};
 
-/// How long one look for completions or events takes.
-const LOOK: Duration = Duration::from_millis(20);
 /// How long a connection that failed may take to say why.
 const GRACE: Duration = Duration::from_secs(2);
 /// When a peer that does not answer is worth a word.
@@ -38,26 +35,23 @@ pub struct RpingEnd<'a> {
     cq: CompletionQueue,
     incoming: MemoryRegion,
     outgoing: MemoryRegion,
-    channel: &'a EventChannel,
-    interrupt: &'a Interrupt,
+    events: &'a Events<'a>,
+    /// The connection stands as long as its id.
+    id: CmId,
 }
 
 /// What both ends ask of a connection: one READ at a time is enough.
-pub fn parameters() -> ConnParam {
+fn parameters() -> ConnParam {
     ConnParam { responder_resources: 1, initiator_depth: 1, ..ConnParam::default() }
 }
 
 impl<'a> RpingEnd<'a> {
-    /// Makes the objects and posts the receive for the first message.
+    /// Makes the objects for the connection of `id` and posts the receive for the first message.
     ///
     /// # Errors
     /// Exit 3 for what the device refuses.
-    pub fn new(
-        channel: &'a EventChannel,
-        size: usize,
-        interrupt: &'a Interrupt,
-    ) -> Result<RpingEnd<'a>, Failure> {
-        let context = channel.context();
+    pub fn new(events: &'a Events<'a>, id: CmId, size: usize) -> Result<RpingEnd<'a>, Failure> {
+        let context = events.channel.context();
         let pd = context.alloc_pd().map_err(Failure::environment)?;
         let cq = context.create_cq(4 * DEPTH).map_err(Failure::environment)?;
         let qp = pd.qp_builder(QpType::Rc, &cq, &cq).max_send_wr(DEPTH).max_recv_wr(DEPTH);
@@ -69,9 +63,25 @@ impl<'a> RpingEnd<'a> {
         let (incoming, outgoing) =
             (memory(advert::LEN, Access::empty())?, memory(advert::LEN, Access::empty())?);
         let data = memory(size, Access::REMOTE)?;
-        let end = RpingEnd { data, qp, pd, cq, incoming, outgoing, channel, interrupt };
+        let end = RpingEnd { data, qp, pd, cq, incoming, outgoing, events, id };
         end.post_receive()?;
         Ok(end)
+    }
+
+    /// Calls the peer that the id has resolved.
+    ///
+    /// # Errors
+    /// Exit 1 if the device refuses.
+    pub fn connect(&self) -> Result<(), Failure> {
+        self.id.connect(&self.qp, &parameters()).map_err(Failure::test)
+    }
+
+    /// Accepts the caller that the id is of.
+    ///
+    /// # Errors
+    /// Exit 1 if the device refuses, as where the caller has given up.
+    pub fn accept(&self) -> Result<(), Failure> {
+        self.id.accept(&self.qp, &parameters()).map_err(Failure::test)
     }
 
     /// Memory that the peer may read.
@@ -148,6 +158,10 @@ impl<'a> RpingEnd<'a> {
     fn completion(&self, wanted: WcOpcode) -> Result<WorkCompletion, Stop> {
         let (mut start, mut asked) = (Instant::now(), false);
         loop {
+            // Also where completions never stop.
+            if self.events.interrupt.is_set() {
+                return Err(Stop::Interrupted);
+            }
             let mut found = [WorkCompletion::default()];
             if self.cq.wait(&mut found, LOOK) == 0 {
                 self.look_around()?;
@@ -183,12 +197,10 @@ impl<'a> RpingEnd<'a> {
         self.post_send(SendWr::write(KEEPALIVE, &[], nothing).signaled())
     }
 
+    /// Whether the peer has ended the connection; asked where no completion comes.
     fn look_around(&self) -> Result<(), Stop> {
-        if self.interrupt.is_set() {
-            return Err(Stop::Interrupted);
-        }
-        while let Some(event) = self.channel.try_event() {
-            if is_end(&event.kind) {
+        while let Some(kind) = self.events.of(&self.id, Duration::ZERO)? {
+            if is_end(&kind) {
                 return Err(Stop::PeerDone);
             }
         }
@@ -199,10 +211,10 @@ impl<'a> RpingEnd<'a> {
     fn why(&self, done: &WorkCompletion) -> Stop {
         let deadline = Instant::now() + GRACE;
         while Instant::now() < deadline {
-            match self.channel.next_event(Some(LOOK)) {
-                Ok(Some(event)) if is_end(&event.kind) => return Stop::PeerDone,
+            match self.events.of(&self.id, LOOK) {
+                Ok(Some(kind)) if is_end(&kind) => return Stop::PeerDone,
                 Ok(_) => {}
-                Err(error) => return Failure::environment(error).into(),
+                Err(failure) => return failure.into(),
             }
         }
         failed(done).into()
@@ -216,15 +228,13 @@ impl<'a> RpingEnd<'a> {
         let start = Instant::now();
         let mut told = false;
         loop {
-            if self.interrupt.is_set() {
+            if self.events.interrupt.is_set() {
                 return Err(Failure::interrupted());
             }
-            match self.channel.next_event(Some(LOOK)).map_err(Failure::environment)? {
-                Some(event) => match event.kind {
-                    CmEventKind::Established { .. } => return Ok(()),
-                    CmEventKind::AddrResolved | CmEventKind::RouteResolved => {}
-                    other => return Err(refused(peer, &other)),
-                },
+            match self.events.of(&self.id, LOOK)? {
+                Some(CmEventKind::Established { .. }) => return Ok(()),
+                Some(CmEventKind::AddrResolved | CmEventKind::RouteResolved) => {}
+                Some(other) => return Err(refused(peer, &other)),
                 None if !told && start.elapsed() >= SOON => {
                     eprintln!(
                         "no answer from {peer} yet; it is asked again for half a minute (Ctrl-C stops)"
@@ -240,15 +250,14 @@ impl<'a> RpingEnd<'a> {
     ///
     /// # Errors
     /// Exit 3 if the system does not let us wait.
-    pub fn finish(&self, id: &CmId) -> Result<(), Failure> {
-        if id.disconnect().is_err() {
+    pub fn finish(&self) -> Result<(), Failure> {
+        if self.id.disconnect().is_err() {
             // The peer was faster.
             return Ok(());
         }
         let deadline = Instant::now() + GRACE;
         while Instant::now() < deadline {
-            let event = self.channel.next_event(Some(LOOK)).map_err(Failure::environment)?;
-            if event.is_some_and(|event| is_end(&event.kind)) {
+            if self.events.of(&self.id, LOOK)?.is_some_and(|kind| is_end(&kind)) {
                 return Ok(());
             }
         }
@@ -258,21 +267,6 @@ impl<'a> RpingEnd<'a> {
 
 fn is_end(kind: &CmEventKind) -> bool {
     matches!(kind, CmEventKind::Disconnected { .. } | CmEventKind::TimewaitExit)
-}
-
-/// The next event.
-///
-/// # Errors
-/// Exit 1 on Ctrl-C, exit 3 if the system does not let us wait.
-pub fn wait_event(channel: &EventChannel, interrupt: &Interrupt) -> Result<CmEvent, Failure> {
-    loop {
-        if interrupt.is_set() {
-            return Err(Failure::interrupted());
-        }
-        if let Some(event) = channel.next_event(Some(LOOK)).map_err(Failure::environment)? {
-            return Ok(event);
-        }
-    }
 }
 
 /// What to do about a refusal; `None`: only the peer knows.

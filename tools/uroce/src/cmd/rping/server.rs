@@ -1,9 +1,10 @@
 //! The server: it reads what a client offers, and writes it back.
 
-use uroce_verbs::{CmEventKind, CmId, EventChannel, PortSpace};
+use uroce_verbs::{EventChannel, PortSpace};
 
 use super::args::RpingArgs;
-use super::end::{RpingEnd, parameters, wait_event};
+use super::end::RpingEnd;
+use super::events::{Caller, Events};
 use super::text;
 use crate::failure::Failure;
 use crate::interrupt::Interrupt;
@@ -23,12 +24,13 @@ pub fn run(
     channel: &EventChannel,
     interrupt: &Interrupt,
 ) -> Result<u64, Failure> {
+    let events = Events::new(channel, interrupt, if args.persistent { BACKLOG } else { 0 });
     let listener = channel.create_id(PortSpace::Tcp);
     let address = listener.listen(args.port, BACKLOG).map_err(Failure::environment)?;
     eprintln!("waiting for a client on {address}");
     let mut pings = 0;
     loop {
-        match serve(args, channel, interrupt, &mut pings) {
+        match serve(args, &events, &mut pings) {
             Ok(()) | Err(Stop::PeerDone) if args.persistent => {}
             Ok(()) | Err(Stop::PeerDone) => return Ok(pings),
             Err(Stop::Interrupted) if pings > 0 => return Ok(pings),
@@ -41,30 +43,14 @@ pub fn run(
 }
 
 /// One connection, until the client ends it.
-fn serve(
-    args: &RpingArgs,
-    channel: &EventChannel,
-    interrupt: &Interrupt,
-    pings: &mut u64,
-) -> Result<(), Stop> {
-    // The connection stands as long as its id.
-    let (id, caller) = next_call(channel, interrupt)?;
-    let end = RpingEnd::new(channel, ROOM, interrupt)?;
-    id.accept(&end.qp, &parameters()).map_err(Failure::test)?;
-    end.established(&caller)?;
+fn serve(args: &RpingArgs, events: &Events<'_>, pings: &mut u64) -> Result<(), Stop> {
+    let Caller { id, name } = events.next_caller()?;
+    let end = RpingEnd::new(events, id, ROOM)?;
+    end.accept()?;
+    end.established(&name)?;
     loop {
         pong(args, &end)?;
         *pings += 1;
-    }
-}
-
-fn next_call(channel: &EventChannel, interrupt: &Interrupt) -> Result<(CmId, String), Failure> {
-    loop {
-        let event = wait_event(channel, interrupt)?;
-        // Anything else is of a connection that is over.
-        if let CmEventKind::ConnectRequest(request) = event.kind {
-            return Ok((event.id, request.remote.to_string()));
-        }
     }
 }
 
