@@ -76,18 +76,19 @@ pub struct Channel {
 pub struct Waiting(TcpListener);
 
 impl Waiting {
-    /// Waits for one client.
+    /// Waits for one client. One that is gone already, such as a port scanner, is none.
     ///
     /// # Errors
     /// Exit 1 on Ctrl-C.
     pub fn accept(self, interrupt: &Interrupt) -> Result<Channel, Failure> {
         loop {
             match self.0.accept() {
+                Ok((stream, _)) if stream.peer_addr().is_err_and(|error| is_gone(&error)) => {}
                 Ok((stream, _)) => {
                     stream.set_nonblocking(false).map_err(broken)?;
                     return Channel::over(stream, false, interrupt);
                 }
-                Err(error) if is_pause(&error) => {}
+                Err(error) if is_pause(&error) || is_gone(&error) => {}
                 Err(error) => return Err(broken(error)),
             }
             if interrupt.is_set() {
@@ -158,7 +159,7 @@ impl Channel {
         stream.set_read_timeout(Some(LOOK)).map_err(broken)?;
         // Without it a peer whose machine died is noticed later; no reason to fail.
         let _ = SockRef::from(&stream).set_tcp_keepalive(&keepalive());
-        let peer = stream.peer_addr().map_err(broken)?;
+        let peer = stream.peer_addr().map_err(lost)?;
         let (interrupt, patience) = (interrupt.clone(), Mutex::new(None));
         let (nic, looking) = (OnceLock::new(), Mutex::default());
         Ok(Channel { stream, peer, nic, client, interrupt, patience, looking })
@@ -314,6 +315,11 @@ fn is_pause(error: &io::Error) -> bool {
     matches!(error.kind(), ErrorKind::WouldBlock | ErrorKind::Interrupted)
 }
 
+/// True when the peer has reset the connection before this end looked at it.
+fn is_gone(error: &io::Error) -> bool {
+    matches!(error.kind(), ErrorKind::NotConnected | ErrorKind::ConnectionAborted)
+}
+
 /// On all addresses of both IP versions; on IPv4 alone where there is no IPv6.
 fn listen(port: u16) -> io::Result<TcpListener> {
     match listen_on(SocketAddr::from((Ipv6Addr::UNSPECIFIED, port))) {
@@ -349,6 +355,16 @@ fn gone(peer: IpAddr, how: &str) -> Failure {
 fn silent(peer: IpAddr, patience: Patience) -> Failure {
     let seconds = patience.limit.as_secs();
     Failure::peer(format!("the peer {peer} has said nothing for {seconds} s")).help(patience.help)
+}
+
+/// A connection without a peer: it has reset it.
+fn lost(error: io::Error) -> Failure {
+    if !is_gone(&error) {
+        return broken(error);
+    }
+    Failure::peer(format!("the peer has closed the connection at once: {error}")).help(
+        "is another program at that port? If not, look for its error message at the other end",
+    )
 }
 
 fn broken(error: io::Error) -> Failure {
@@ -410,6 +426,36 @@ mod tests {
         let (_, spoke) = server.timed_swap(b"pong").expect("peer is there");
         let went_on = thread.join().expect("no panic");
         assert!(before <= spoke && spoke <= went_on);
+    }
+
+    /// A connection that its client has reset.
+    fn reset(port: u16) {
+        let client = TcpStream::connect(("127.0.0.1", port)).expect("it listens");
+        SockRef::from(&client).set_linger(Some(Duration::ZERO)).expect("an option");
+    }
+
+    #[test]
+    fn a_server_goes_on_waiting_when_a_client_is_gone_at_once() {
+        let waiting = Channel::listen(0).expect("a port");
+        let port = waiting.0.local_addr().expect("bound").port();
+        reset(port);
+        let client = std::thread::spawn(move || {
+            let client = Channel::connect("127.0.0.1", port, &Interrupt::default());
+            client.expect("it waits").swap(b"ping").expect("peer is there")
+        });
+        let server = waiting.accept(&Interrupt::default()).expect("the second one");
+        assert_eq!(server.swap(b"pong").expect("peer is there"), *b"ping");
+        assert_eq!(client.join().expect("no panic"), *b"pong");
+    }
+
+    #[test]
+    fn a_connection_that_is_reset_at_once_is_the_peers_fault() {
+        let listener = TcpListener::bind("127.0.0.1:0").expect("loopback");
+        reset(listener.local_addr().expect("bound").port());
+        let (stream, _) = listener.accept().expect("it was queued");
+        let failure = Channel::over(stream, false, &Interrupt::default()).expect_err("no peer");
+        assert_eq!(failure.exit, crate::failure::Exit::Peer, "{failure}");
+        assert!(failure.help.is_some());
     }
 
     #[test]

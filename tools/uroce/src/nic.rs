@@ -149,7 +149,7 @@ pub fn address_towards(peer: IpAddr) -> Result<IpAddr, Failure> {
         && v4.is_loopback()
     {
         let [a, b, c, d] = v4.octets();
-        let other = if d == 254 { 1 } else { d.max(1) + 1 };
+        let other = if d >= 254 { 1 } else { d.max(1) + 1 };
         return Ok(Ipv4Addr::new(a, b, c, other).into());
     }
     check_peer(peer)?;
@@ -303,8 +303,10 @@ mod tests {
     fn the_second_end_on_one_machine_gets_its_own_address() {
         let home = IpAddr::V4(Ipv4Addr::LOCALHOST);
         assert_eq!(address_towards(home).expect("lo").to_string(), "127.0.0.2");
-        let last = "127.0.0.254".parse().expect("an address");
-        assert_eq!(address_towards(last).expect("lo").to_string(), "127.0.0.1");
+        for last in ["127.0.0.254", "127.0.0.255"] {
+            let last = last.parse().expect("an address");
+            assert_eq!(address_towards(last).expect("lo").to_string(), "127.0.0.1");
+        }
     }
 
     #[test]

@@ -89,6 +89,11 @@ impl<'a> Watch<'a> {
         self.check_user()
     }
 
+    /// How long nothing has come, as far as that is the peer's doing.
+    pub fn quiet(&self) -> Duration {
+        LOOK * self.quiet
+    }
+
     /// With `-e`: sleeps a little, or until a completion comes to one of `cqs`, whose channel that is.
     pub fn nap(&mut self, channel: Option<&CompChannel>, cqs: &[CompletionQueue]) {
         let Some(channel) = channel else {
@@ -167,7 +172,14 @@ impl<'a> Watch<'a> {
             return Ok(());
         }
         let (peer, seconds) = (self.channel.peer(), patience.as_secs());
-        Err(Stop::Failed(if self.reliable {
+        let gone = self.channel.peer_state() == PeerState::Gone;
+        Err(Stop::Failed(if gone && !self.reliable {
+            // A stock program closes it as soon as it may.
+            Failure::peer(format!("nothing came from {peer} for {seconds} s, and its TCP connection is closed")).help(
+                "its program has ended, and an error message at the other end says why; or it is one of ibv_*_pingpong, \
+                 which close it at once, and a packet was lost: this transport does not repeat them",
+            )
+        } else if self.reliable {
             Failure::peer(format!("the peer {peer} has been silent for {seconds} s"))
                 .help("give both ends the same test, -n and -s; is it stopped, or does a firewall drop RoCE's UDP port?")
         } else {
@@ -215,5 +227,27 @@ mod tests {
         assert!(watch.look(later).is_ok() && watch.look(later + 2 * SILENCE_TIMEOUT).is_ok());
         let ended = (0..100).find_map(|_| watch.look(later).err());
         assert!(matches!(ended, Some(Stop::Failed(failure)) if failure.exit == Exit::Peer));
+    }
+
+    #[test]
+    fn a_peer_that_died_is_no_lost_packet() {
+        let interrupt = Interrupt::default();
+        let failure = |server: Option<Channel>, client: &Channel| {
+            drop(server);
+            std::thread::sleep(Duration::from_millis(20));
+            let grace = 2 * UNRELIABLE_TIMEOUT;
+            let mut watch = Watch::new(client, &interrupt, false).with_grace(grace);
+            let now = Instant::now();
+            match (0..=looks(UNRELIABLE_TIMEOUT)).find_map(|_| watch.look(now).err()) {
+                Some(Stop::Failed(failure)) => failure,
+                other => panic!("{other:?}"),
+            }
+        };
+        let (client, server) = Channel::pair(&interrupt).expect("loopback");
+        let lost = failure(None, &client);
+        assert!(lost.exit == Exit::Failed && lost.help.is_some_and(|help| help.contains("lost")));
+        let died = failure(Some(server), &client);
+        assert_eq!(died.exit, Exit::Peer, "{died}");
+        assert!(died.what.contains("TCP connection is closed"), "{died}");
     }
 }
