@@ -89,6 +89,7 @@ pub fn run(args: &ServeArgs, global: &Global) -> Result<(), Failure> {
         }
         return Ok(());
     }
+    each_once(&args.addresses)?;
     let interrupt = Interrupt::install();
     let mut datapaths = vec![];
     for address in &args.addresses {
@@ -113,6 +114,15 @@ pub fn run(args: &ServeArgs, global: &Global) -> Result<(), Failure> {
     let names: Vec<_> = args.addresses.iter().map(ToString::to_string).collect();
     eprintln!("uroce serve: {} for clients at {}", names.join(", "), socket.display());
     service.run(interrupt.flag()).map_err(Failure::environment)
+}
+
+/// Nobody can hold the port of one address twice.
+fn each_once(addresses: &[IpAddr]) -> Result<(), Failure> {
+    let twice =
+        addresses.iter().enumerate().find(|(at, address)| addresses[..*at].contains(address));
+    twice.map_or(Ok(()), |(_, address)| {
+        Err(Failure::usage(format!("the address {address} is given twice")).help("name it once"))
+    })
 }
 
 /// The datapath that has the port of `local`.

@@ -82,6 +82,13 @@ fn a_service_is_shown_to_people_and_programs() {
 }
 
 #[test]
+fn an_address_that_is_given_twice_is_wrong_usage() {
+    let output = uroce("serve 127.0.0.66 127.0.0.67 127.0.0.66").output().expect("built");
+    assert_eq!(code(&output), 2, "{}", text(&output));
+    assert!(text(&output).contains("127.0.0.66 is given twice"), "{}", text(&output));
+}
+
+#[test]
 fn a_service_that_refuses_this_user_is_no_datapath_in_good_health() {
     let other = rustix::process::getuid().as_raw() + 1;
     let service = Service::with("127.0.0.1", "refuses", &format!("--allow-user {other}"));
