@@ -15,9 +15,10 @@ use super::subject::Subject;
 
 /// Asks nft and iptables for their rules.
 pub fn examine(subject: &Subject) -> Finding {
-    let packet = Packet { port: subject.port, netdev: subject.netdev().to_owned() };
+    let is_ipv4 = subject.address.is_ipv4();
+    let packet = Packet { port: subject.port, netdev: subject.netdev().to_owned(), is_ipv4 };
     let nft = rules("nft", &["-j", "list", "ruleset"]);
-    let (program, insert) = match subject.address.is_ipv4() {
+    let (program, insert) = match is_ipv4 {
         true => ("iptables-save", "iptables -I"),
         false => ("ip6tables-save", "ip6tables -I"),
     };
@@ -106,7 +107,7 @@ mod tests {
     use super::*;
 
     fn packet() -> Packet {
-        Packet { port: 4791, netdev: "eth0".to_owned() }
+        Packet { port: 4791, netdev: "eth0".to_owned(), is_ipv4: true }
     }
 
     fn of_nft(text: &str) -> Finding {

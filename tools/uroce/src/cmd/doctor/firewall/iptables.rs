@@ -101,7 +101,7 @@ mod tests {
         let text = format!(
             "# Generated\n*filter\n:INPUT {policy} [0:0]\n:FORWARD DROP [0:0]\n{rules}COMMIT\n"
         );
-        let packet = Packet { port: 4791, netdev: "eth0".to_owned() };
+        let packet = Packet { port: 4791, netdev: "eth0".to_owned(), is_ipv4: true };
         chains(&text, "iptables -I", &packet).first().expect("an INPUT chain").judge()
     }
 
@@ -129,7 +129,7 @@ mod tests {
     #[test]
     fn rules_on_the_way_out_are_judged_by_their_own_chain() {
         let text = ":INPUT ACCEPT [0:0]\n:OUTPUT ACCEPT [0:0]\n-A OUTPUT -o eth0 -p udp -m udp --dport 4791 -j DROP\n";
-        let packet = Packet { port: 4791, netdev: "eth0".to_owned() };
+        let packet = Packet { port: 4791, netdev: "eth0".to_owned(), is_ipv4: true };
         let found = chains(text, "iptables -I", &packet);
         assert_eq!(found.iter().map(|chain| chain.way).collect::<Vec<_>>(), [Way::In, Way::Out]);
         assert_eq!(found[0].judge(), Judgement::Open);
@@ -148,14 +148,14 @@ mod tests {
         let source = "-s 10.0.0.0/8 -p udp -m udp --dport 4791 -j ACCEPT";
         assert!(matches!(judge("DROP", &[source]), Judgement::Unclear(_)));
         assert!(matches!(judge("ACCEPT", &["-j ufw-before-input"]), Judgement::Unclear(_)));
-        assert_eq!(chains("", "", &Packet { port: 1, netdev: String::new() }), []);
+        assert_eq!(chains("", "", &Packet { port: 1, netdev: String::new(), is_ipv4: true }), []);
     }
 
     proptest! {
         #[test]
         fn any_rule_is_read_without_panic(line in "[-!a-zA-Z0-9:,+ ]{0,60}") {
             let text = format!(":INPUT ACCEPT [0:0]\n-A INPUT {line}\n");
-            let packet = Packet { port: 4791, netdev: "eth0".to_owned() };
+            let packet = Packet { port: 4791, netdev: "eth0".to_owned(), is_ipv4: true };
             let chains = chains(&text, "iptables -I", &packet);
             prop_assert_eq!(chains.first().map(|chain| chain.rules.len()), Some(1));
         }

@@ -1,14 +1,18 @@
 //! The rules of nftables, from `nft -j list ruleset` (libnftables-json(5)).
 
+mod condition;
+
+use condition::{applies, names_interface};
 use serde_json::Value;
 
 use super::verdict::{Applies, Chain, Packet, Rule, Verdict, Way};
 
-/// The base chains that packets of this host pass, with their rules.
+/// The base chains that packets of this kind may pass, with their rules.
 pub fn chains(json: &str, packet: &Packet) -> Vec<Chain> {
     let document: Value = serde_json::from_str(json).unwrap_or_default();
     let objects = document["nftables"].as_array().map(Vec::as_slice).unwrap_or_default();
     let chains = objects.iter().map(|object| &object["chain"]);
+    let chains = chains.filter(|chain| may_see(chain, packet));
     let based = chains.filter_map(|chain| Some((way(chain)?, chain)));
     based.map(|(way, chain)| read(way, chain, objects, packet)).collect()
 }
@@ -21,6 +25,25 @@ fn way(chain: &Value) -> Option<Way> {
     }
 }
 
+/// Whether such packets come to the chain, and it may drop them: one of type `nat` changes addresses only.
+fn may_see(chain: &Value, packet: &Packet) -> bool {
+    let is_family = match chain["family"].as_str() {
+        Some("ip") => packet.is_ipv4,
+        Some("ip6") => !packet.is_ipv4,
+        Some("arp" | "bridge") => false,
+        _ => true,
+    };
+    is_family && chain["type"] != "nat" && is_for(chain, &packet.netdev) != Some(false)
+}
+
+/// Whether the chain is for this interface; `None` where that is not said: versions of nft leave out `dev`.
+fn is_for(chain: &Value, netdev: &str) -> Option<bool> {
+    match chain["hook"].as_str() {
+        Some("ingress" | "egress") => names_interface(&chain["dev"], netdev),
+        _ => Some(true),
+    }
+}
+
 fn read(way: Way, chain: &Value, objects: &[Value], packet: &Packet) -> Chain {
     let here = |rule: &&Value| {
         ["family", "table"].iter().all(|key| rule[key] == chain[key])
@@ -28,14 +51,22 @@ fn read(way: Way, chain: &Value, objects: &[Value], packet: &Packet) -> Chain {
     };
     let rules = objects.iter().map(|object| &object["rule"]).filter(here);
     let word = |key| chain[key].as_str().unwrap_or("?");
+    let is_ours = is_for(chain, &packet.netdev).is_some();
+    let doubt = (!is_ours).then(|| perhaps_of_another(&packet.netdev));
     Chain {
         way,
         name: format!("{} {} {}", word("family"), word("table"), word("name")),
-        insert: "nft insert rule",
-        accept: "udp dport {port} accept",
+        insert: if is_ours { "nft insert rule" } else { "nft list chain" },
+        accept: if is_ours { "udp dport {port} accept" } else { "" },
         drops: chain["policy"] == "drop",
-        rules: rules.map(|rule| of(rule, packet)).collect(),
+        rules: doubt.into_iter().chain(rules.map(|rule| of(rule, packet))).collect(),
     }
+}
+
+/// Stands before the rules of a chain that may be for another interface, and so may leave the packet alone.
+fn perhaps_of_another(netdev: &str) -> Rule {
+    let text = format!("whether it is for {netdev}");
+    Rule { applies: Applies::Perhaps, verdict: Verdict::Accept, text }
 }
 
 fn of(rule: &Value, packet: &Packet) -> Rule {
@@ -46,84 +77,6 @@ fn of(rule: &Value, packet: &Packet) -> Rule {
         applies,
         verdict: verdict.unwrap_or(Verdict::GoOn),
         text: format!("rule {}", rule["handle"].as_u64().unwrap_or(0)),
-    }
-}
-
-/// Whether one part of a rule holds for the packet; what is no condition always does.
-fn applies(part: &Value, packet: &Packet) -> Applies {
-    let Some(condition) = part.get("match") else {
-        let known = ["accept", "drop", "reject", "counter", "log", "jump", "goto", "return"];
-        let is_known = known.iter().any(|name| part.get(name).is_some());
-        return if is_known { Applies::Yes } else { Applies::Perhaps };
-    };
-    let right = &condition["right"];
-    let holds = match subject(&condition["left"]) {
-        MatchField::Port => contains(right, &packet.port.into()),
-        MatchField::ForeignPort => Some(false),
-        MatchField::Protocol => contains(right, &"udp".into()),
-        MatchField::Interface => contains(right, &packet.netdev.as_str().into()),
-        MatchField::Connection => contains(right, &"new".into()),
-        MatchField::Other => None,
-    };
-    match (holds, condition["op"].as_str()) {
-        (None, _) => Applies::Perhaps,
-        (Some(holds), Some("!=")) => {
-            if holds {
-                Applies::No
-            } else {
-                Applies::Yes
-            }
-        }
-        (Some(holds), _) => {
-            if holds {
-                Applies::Yes
-            } else {
-                Applies::No
-            }
-        }
-    }
-}
-
-/// What a condition looks at.
-enum MatchField {
-    Port,
-    ForeignPort,
-    Protocol,
-    Interface,
-    Connection,
-    Other,
-}
-
-fn subject(left: &Value) -> MatchField {
-    let (payload, meta) = (&left["payload"], left["meta"]["key"].as_str());
-    match (payload["protocol"].as_str(), payload["field"].as_str(), meta) {
-        (Some("udp" | "th"), Some("dport"), _) => MatchField::Port,
-        (Some("tcp" | "sctp" | "dccp" | "icmp" | "icmpv6"), _, _) => MatchField::ForeignPort,
-        (Some("ip"), Some("protocol"), _) | (Some("ip6"), Some("nexthdr"), _) => {
-            MatchField::Protocol
-        }
-        (_, _, Some("l4proto")) => MatchField::Protocol,
-        (_, _, Some("iifname" | "iif" | "oifname" | "oif")) => MatchField::Interface,
-        _ if left["ct"]["key"] == "state" => MatchField::Connection,
-        _ => MatchField::Other,
-    }
-}
-
-/// Whether a value is, or a set or range has, `wanted`; `None` for what is not understood.
-fn contains(right: &Value, wanted: &Value) -> Option<bool> {
-    if let Some(set) = right.get("set").and_then(Value::as_array).or(right.as_array()) {
-        let each: Vec<_> = set.iter().map(|value| contains(value, wanted)).collect();
-        let any = each.contains(&Some(true));
-        return if !any && each.contains(&None) { None } else { Some(any) };
-    }
-    if let Some([from, to]) = right.get("range").and_then(Value::as_array).map(Vec::as_slice) {
-        let (from, to, wanted) = (from.as_u64()?, to.as_u64()?, wanted.as_u64()?);
-        return Some((from..=to).contains(&wanted));
-    }
-    match right {
-        Value::String(name) if name.starts_with('@') => None,
-        Value::String(_) | Value::Number(_) => Some(right == wanted),
-        _ => None,
     }
 }
 
@@ -153,7 +106,7 @@ mod tests {
             "family": "inet", "table": "f", "name": "in", "hook": "input", "policy": policy}})];
         let rule = |expr| json!({"rule": {"family": "inet", "table": "f", "chain": "in", "handle": 7, "expr": expr}});
         objects.extend(rules.iter().map(rule));
-        let packet = Packet { port: 4791, netdev: "eth0".to_owned() };
+        let packet = Packet { port: 4791, netdev: "eth0".to_owned(), is_ipv4: true };
         let chains = chains(&json!({ "nftables": objects }).to_string(), &packet);
         assert_eq!(chains.len(), 1);
         chains[0].judge()
@@ -185,7 +138,7 @@ mod tests {
     fn each_hook_has_its_way() {
         let hook =
             |hook| json!({"nftables": [{"chain": {"name": "c", "hook": hook, "policy": "drop"}}]});
-        let packet = Packet { port: 4791, netdev: "eth0".to_owned() };
+        let packet = Packet { port: 4791, netdev: "eth0".to_owned(), is_ipv4: true };
         let ways = |name| chains(&hook(name).to_string(), &packet).first().map(|chain| chain.way);
         assert_eq!([ways("input"), ways("prerouting")], [Some(Way::In); 2]);
         assert_eq!([ways("output"), ways("postrouting")], [Some(Way::Out); 2]);
@@ -207,10 +160,118 @@ mod tests {
         assert!(matches!(judge("accept", &[jump]), Judgement::Unclear(_)));
     }
 
+    /// A rule of one condition.
+    fn rule(op: &str, left: Value, right: Value, verdict: &str) -> Value {
+        json!([{"match": {"op": op, "left": left, "right": right}}, {verdict: null}])
+    }
+
+    fn payload(protocol: &str, field: &str) -> Value {
+        json!({"payload": {"protocol": protocol, "field": field}})
+    }
+
+    /// What is read of one base chain for a packet on eth0.
+    fn of_chain(chain: Value, is_ipv4: bool) -> Vec<Chain> {
+        let packet = Packet { port: 4791, netdev: "eth0".to_owned(), is_ipv4 };
+        chains(&json!({"nftables": [{ "chain": chain }]}).to_string(), &packet)
+    }
+
+    #[test]
+    fn a_condition_of_another_protocol_does_not_hold_whatever_its_operator() {
+        let flags = json!({"&": [payload("tcp", "flags"), ["syn", "ack"]]});
+        for (left, right) in [
+            (payload("tcp", "dport"), json!({"set": [22, 80]})),
+            (payload("tcp", "flags"), json!("syn")),
+            (flags, json!("syn")),
+            (payload("icmp", "type"), json!("echo-request")),
+            (payload("ip6", "nexthdr"), json!("tcp")),
+            (json!({"tcp option": {"name": "maxseg", "field": "size"}}), json!(1300)),
+        ] {
+            for op in ["==", "!=", "in", "<", ">"] {
+                let drops = rule(op, left.clone(), right.clone(), "drop");
+                assert_eq!(judge("accept", &[drops]), Judgement::Open, "{left} {op}");
+                let accepts = rule(op, left.clone(), right.clone(), "accept");
+                let by_policy = Judgement::Blocked("the policy".to_owned());
+                assert_eq!(judge("drop", &[accepts]), by_policy, "{left} {op}");
+            }
+        }
+    }
+
+    #[test]
+    fn a_port_is_compared_as_the_operator_says() {
+        let port =
+            |op, right: u16, verdict| rule(op, payload("udp", "dport"), right.into(), verdict);
+        for (op, right) in [(">", 4000), (">=", 4791), ("<", 5000), ("<=", 4791), ("!=", 53)] {
+            assert_eq!(
+                judge("drop", &[port(op, right, "accept")]),
+                Judgement::Open,
+                "{op} {right}"
+            );
+        }
+        for (op, right) in [(">", 4791), (">=", 5000), ("<", 4791), ("<=", 4000), ("!=", 4791)] {
+            assert_eq!(
+                judge("accept", &[port(op, right, "drop")]),
+                Judgement::Open,
+                "{op} {right}"
+            );
+        }
+        let state = rule("!", json!({"ct": {"key": "state"}}), json!(["established"]), "drop");
+        assert_eq!(judge("accept", &[state]), Judgement::Blocked("rule 7".to_owned()));
+    }
+
+    #[test]
+    fn a_trailing_star_is_any_rest_of_a_name() {
+        let name =
+            |op, right: Value| rule(op, json!({"meta": {"key": "iifname"}}), right, "accept");
+        for right in [json!("e*"), json!("eth0*"), json!({"set": ["lo", "et*"]}), json!("*")] {
+            assert_eq!(judge("drop", &[name("==", right.clone())]), Judgement::Open, "{right}");
+        }
+        for right in [json!("l*"), json!("e\\*"), json!("eth"), json!(7)] {
+            let found = judge("drop", &[name("==", right.clone())]);
+            assert!(matches!(found, Judgement::Blocked(_)), "{right}");
+        }
+        assert!(matches!(judge("drop", &[name("!=", json!("e*"))]), Judgement::Blocked(_)));
+    }
+
+    #[test]
+    fn a_chain_of_another_family_or_type_is_not_passed() {
+        let chain = |family, kind| {
+            json!({"family": family, "table": "f", "name": "in", "type": kind, "hook": "input",
+                   "policy": "drop"})
+        };
+        for (family, v4, v6) in
+            [("inet", 1, 1), ("ip", 1, 0), ("ip6", 0, 1), ("arp", 0, 0), ("bridge", 0, 0)]
+        {
+            let seen = |is_ipv4| of_chain(chain(family, "filter"), is_ipv4).len();
+            assert_eq!((seen(true), seen(false)), (v4, v6), "{family}");
+        }
+        assert_eq!(of_chain(chain("ip", "nat"), true), [], "Docker's, say");
+        assert_eq!(of_chain(chain("ip", "route"), true).len(), 1);
+    }
+
+    #[test]
+    fn a_chain_of_another_device_is_not_passed() {
+        let chain = |family, dev: Value| {
+            json!({"family": family, "table": "f", "name": "in", "type": "filter",
+                   "hook": "ingress", "dev": dev, "policy": "drop"})
+        };
+        for family in ["netdev", "inet"] {
+            for dev in [json!("eth7"), json!(["lo", "eth7"])] {
+                assert_eq!(of_chain(chain(family, dev), true), [], "{family}");
+            }
+            for dev in [json!("eth0"), json!(["lo", "eth0"]), json!("eth*")] {
+                let found = of_chain(chain(family, dev), true);
+                assert_eq!(found[0].judge(), Judgement::Blocked("the policy".to_owned()));
+            }
+            let unnamed = &of_chain(chain(family, Value::Null), true)[0];
+            assert_eq!(unnamed.judge(), Judgement::Unclear("whether it is for eth0".to_owned()));
+            assert_eq!(unnamed.opening(4791), format!("sudo nft list chain {family} f in"));
+        }
+    }
+
     proptest! {
         #[test]
         fn any_text_is_read_without_panic(text in ".{0,80}") {
-            let packet = Packet { port: 4791, netdev: String::new() };
+            let packet = Packet { port: 4791, netdev: String::new(), is_ipv4: true };
             prop_assert!(chains(&text, &packet).is_empty());
         }
     }

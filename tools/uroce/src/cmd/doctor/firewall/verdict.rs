@@ -16,6 +16,8 @@ pub struct Packet {
     pub port: u16,
     /// The interface that it comes in or goes out by.
     pub netdev: String,
+    /// IPv4, or else IPv6.
+    pub is_ipv4: bool,
 }
 
 /// Whether a rule is about the packet.
@@ -60,9 +62,9 @@ pub struct Chain {
     pub way: Way,
     /// Table and name, as the program wants them.
     pub name: String,
-    /// The command that adds a rule to its front, up to the rule.
+    /// The command that adds a rule to its front, up to the rule; one that shows the chain where it may be none of ours.
     pub insert: &'static str,
-    /// What accepts the packet, with `{port}` in place of the port.
+    /// What accepts the packet, with `{port}` in place of the port; empty where the chain is shown only.
     pub accept: &'static str,
     /// What becomes of packets that no rule is about.
     pub drops: bool,
@@ -112,10 +114,10 @@ impl Chain {
         }
     }
 
-    /// The command that lets packets to `port` pass.
+    /// The command that lets packets to `port` pass, or shows the chain.
     pub fn opening(&self, port: u16) -> String {
         let accept = self.accept.replace("{port}", &port.to_string());
-        format!("sudo {} {} {accept}", self.insert, self.name)
+        format!("sudo {} {} {accept}", self.insert, self.name).trim_end().to_owned()
     }
 }
 
