@@ -44,7 +44,7 @@ pub struct DoctorArgs {
 /// Exit 1 when there is a problem, exit 3 when there is no such device.
 pub fn run(args: &DoctorArgs, global: &Global) -> Result<(), Failure> {
     let subject = Subject::find(global, args.peer)?;
-    let mut findings = examine(&subject);
+    let mut findings = examine(&subject, &global.datapath());
     findings.push(datapath(&subject, global));
     let problems = findings.iter().filter(|finding| finding.state == State::Problem).count();
     if args.quiet {
@@ -65,18 +65,18 @@ pub fn run(args: &DoctorArgs, global: &Global) -> Result<(), Failure> {
 }
 
 /// All checks, the most basic first.
-fn examine(subject: &Subject) -> Vec<Finding> {
-    let held = Capabilities::here();
+fn examine(subject: &Subject, datapath: &DatapathChoice) -> Vec<Finding> {
+    let unlimited = buffers::are_unlimited();
     let mut findings = kernel::examine();
-    findings.extend(privilege::examine(held));
+    findings.extend(privilege::examine(Capabilities::here(), unlimited));
     findings.push(runtime_folder::examine());
     findings.extend(link::examine(subject));
-    findings.extend(buffers::examine(held));
+    findings.extend(buffers::examine(unlimited));
     findings.extend(port::examine(subject));
     findings.push(firewall::examine(subject));
     findings.push(trains::examine(subject));
     if let Some(peer) = subject.peer {
-        findings.extend(peer::examine(subject, peer));
+        findings.extend(peer::examine(subject, peer, datapath));
     }
     findings
 }

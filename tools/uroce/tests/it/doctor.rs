@@ -58,6 +58,88 @@ fn a_taken_port_names_its_owner_and_is_exit_code_1() {
     assert!(!all.lines().any(|line| line.starts_with("ok ")), "-q leaves the rest out: {all}");
 }
 
+/// A firewall's rules as `nft -j` prints them; nobody else's rules are seen.
+fn with_rules(rules: &str, words: &str) -> (Option<i32>, String) {
+    let folder = tempfile::tempdir().expect("a folder");
+    // Written by another process: what this one has open for writing, a child of another test may have, too, and then it
+    // cannot be run.
+    let program = |name: &str, text: &str| {
+        let write = r#"printf '#!/bin/sh\n%s\n' "$2" > "$1" && chmod 755 "$1""#;
+        let words = ["-c", write, "sh"];
+        let file = folder.path().join(name);
+        let done = Command::new("sh").args(words).arg(file).arg(text).status().expect("a shell");
+        assert!(done.success(), "{name}");
+    };
+    program("nft", &format!("echo '{{\"nftables\": [{rules}]}}'"));
+    program("iptables-save", "");
+    program("ip6tables-save", "");
+    let output = Command::new(PROGRAM)
+        .args(["doctor"])
+        .args(words.split_whitespace())
+        .env("PATH", folder.path())
+        .output()
+        .expect("built");
+    (output.status.code(), text(&output))
+}
+
+/// What is true of a packet of another protocol, family or interface says nothing about RoCE's.
+#[test]
+fn rules_about_other_packets_are_no_problem() {
+    let chain = |rest: &str| format!(r#"{{"chain": {{"table": "f", "name": "c", {rest}}}}}"#);
+    let rule = |parts: &str| {
+        format!(
+            r#"{{"rule": {{"family": "inet", "table": "f", "chain": "c", "handle": 5, "expr": [{parts}]}}}}"#
+        )
+    };
+    let input = |policy: &str| {
+        chain(&format!(
+            r#""family": "inet", "type": "filter", "hook": "input", "policy": "{policy}""#
+        ))
+    };
+    let ports = r#"{"match": {"op": "!=", "left": {"payload": {"protocol": "tcp", "field": "dport"}},
+                    "right": {"set": [22, 80]}}}, {"drop": null}"#;
+    let names = r#"{"match": {"op": "==", "left": {"meta": {"key": "iifname"}}, "right": "l*"}}, {"accept": null}"#;
+    for rules in [
+        format!("{}, {}", input("accept"), rule(ports)),
+        format!("{}, {}", input("drop"), rule(names)),
+        chain(r#""family": "ip6", "type": "filter", "hook": "input", "policy": "drop""#),
+        chain(
+            r#""family": "netdev", "type": "filter", "hook": "ingress", "dev": "eth7", "policy": "drop""#,
+        ),
+        format!(
+            "{}, {}",
+            chain(r#""family": "ip", "type": "nat", "hook": "prerouting", "policy": "accept""#),
+            r#"{"rule": {"family": "ip", "table": "f", "chain": "c", "expr": [{"jump": {"target": "D"}}]}}"#
+        ),
+    ] {
+        let (code, all) = with_rules(&rules, "--address 127.0.0.86 --roce-port 24813");
+        assert!(line(&all, "firewall").starts_with("ok"), "{rules}: {all}");
+        assert_eq!(code, Some(0), "{rules}: {all}");
+    }
+    let (code, all) = with_rules(&input("drop"), "--address 127.0.0.86 --roce-port 24813");
+    assert!(line(&all, "firewall").starts_with("PROBLEM"), "{all}");
+    assert_eq!(code, Some(1), "{all}");
+}
+
+/// CAP_NET_ADMIN of a user namespace lets nobody past the limits of socket buffers.
+#[test]
+fn a_user_namespace_has_no_unlimited_buffers() {
+    let output = Command::new("unshare")
+        .args(["--user", "--map-root-user", PROGRAM, "doctor", "--address", "127.0.0.87"])
+        .args(["--roce-port", "24814"])
+        .output()
+        .expect("util-linux");
+    let all = text(&output);
+    if all.starts_with("unshare:") {
+        println!("skipped: no user namespace may be made: {all}");
+        return;
+    }
+    for limit in ["rmem_max", "wmem_max"] {
+        assert!(!line(&all, limit).contains("does not hold"), "{all}");
+    }
+    assert!(line(&all, "CAP_NET_ADMIN").contains("stay within"), "{all}");
+}
+
 #[test]
 fn an_address_of_nobody_is_exit_code_3() {
     let output = Command::new(PROGRAM)
@@ -143,6 +225,29 @@ fn a_namespace_without_a_sysfs_of_its_own_is_examined_too() {
     let driver = line(&all, "driver");
     assert!(driver.contains("veth") && driver.contains("/sys is not that of"), "{all}");
     assert!(!line(&all, "offloads").contains("cannot see"), "{all}");
+}
+
+/// The kernel sends what a UDP socket is given into a tunnel, which has no hardware addresses.
+#[test]
+fn an_interface_without_ethernet_frames_needs_no_neighbour() {
+    let Some(net) = Net::new("tun") else { return };
+    let made = net.run("ip", "tuntap add tun0 mode tun");
+    if !made.status.success() {
+        println!("skipped: no tun device can be made: {}", text(&made));
+        return;
+    }
+    net.change("addr add 10.85.0.1/24 dev tun0");
+    net.change("link set tun0 up");
+    let examine = |words: &str| {
+        let words = format!("doctor --address 10.85.0.1 --peer 10.85.0.2 {words}");
+        text(&net.run(PROGRAM, &words))
+    };
+    let all = examine("");
+    let neighbour = line(&all, "neighbour");
+    assert!(neighbour.starts_with("ok") && neighbour.contains("needs none"), "{all}");
+    let all = examine("--datapath packet");
+    let neighbour = line(&all, "neighbour");
+    assert!(neighbour.starts_with("PROBLEM") && neighbour.contains("--datapath udp"), "{all}");
 }
 
 #[test]

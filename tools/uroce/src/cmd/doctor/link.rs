@@ -127,8 +127,12 @@ fn xdp(netdev: &str, attached: &io::Result<Attached>, support: &io::Result<XdpSu
         Err(error) => format!("cannot tell what the driver can do ({error})"),
     };
     let mode = match attached {
-        Ok(Attached::Nothing) | Err(_) => {
+        Ok(Attached::Nothing) => {
             return Finding::ok("XDP", format!("{can}; no program attached"));
+        }
+        Err(error) => {
+            let what = format!("{can}; cannot see whether a program is attached ({error})");
+            return Finding::note("XDP", what).repair(format!("ip -d link show dev {netdev}"));
         }
         Ok(Attached::Native) => "in the driver",
         Ok(Attached::Generic) => "in generic mode",
@@ -187,6 +191,15 @@ mod tests {
         let busy = xdp("eth0", &Ok(Attached::Generic), &support);
         assert_eq!(busy.state, State::Note);
         assert!(busy.what.contains("generic mode"), "{busy}");
+    }
+
+    #[test]
+    fn a_program_that_cannot_be_asked_for_is_not_called_absent() {
+        let support = Ok(XdpSupport { native: true, zero_copy: false });
+        let unseen = xdp("eth0", &Err(io::Error::from_raw_os_error(19)), &support);
+        assert_eq!(unseen.state, State::Note);
+        assert!(unseen.what.contains("cannot see whether a program is attached"), "{unseen}");
+        assert_eq!(unseen.repair.as_deref(), Some("ip -d link show dev eth0"));
     }
 
     #[test]

@@ -8,8 +8,8 @@ use rustix::net::sockopt::{
     Ipv4PathMtuDiscovery, Ipv6PathMtuDiscovery, ip_mtu, ipv6_mtu, set_ip_mtu_discover,
     set_ipv6_mtu_discover,
 };
-use uroce_link::{Neighbours, Resolution, interface_of};
-use uroce_verbs::Mtu;
+use uroce_link::{Neighbours, Resolution, Unreachable, interface_of};
+use uroce_verbs::{DatapathChoice, Mtu};
 
 use super::finding::Finding;
 use super::subject::Subject;
@@ -20,16 +20,16 @@ const PROBE_TIMEOUT: Duration = Duration::from_millis(1500);
 /// A port without a listener: a host that got the packet says so by ICMP.
 const DISCARD: u16 = 9;
 
-/// Everything about the way from the subject to `peer`.
-pub fn examine(subject: &Subject, peer: IpAddr) -> Vec<Finding> {
+/// Everything about the way from the subject to `peer`, for that datapath.
+pub fn examine(subject: &Subject, peer: IpAddr, datapath: &DatapathChoice) -> Vec<Finding> {
     if peer.is_ipv4() != subject.address.is_ipv4() {
         let what = format!("{peer} and {} are of different IP versions", subject.address);
         return vec![Finding::problem("peer", what).repair("uroce devices")];
     }
-    vec![neighbour(subject, peer), path_mtu(subject, peer)]
+    vec![neighbour(subject, peer, datapath), path_mtu(subject, peer)]
 }
 
-fn neighbour(subject: &Subject, peer: IpAddr) -> Finding {
+fn neighbour(subject: &Subject, peer: IpAddr, datapath: &DatapathChoice) -> Finding {
     let home = interface_of(subject.address);
     let opened = home.and_then(|home| Neighbours::open(subject.address, home));
     let mut neighbours = match opened {
@@ -47,6 +47,9 @@ fn neighbour(subject: &Subject, peer: IpAddr) -> Finding {
                 let mac = hop.dst.map(|byte| format!("{byte:02x}")).join(":");
                 return Finding::ok("neighbour", format!("packets to {peer} go to {mac}"));
             }
+            Resolution::Unreachable(Unreachable::NotEthernet(index)) => {
+                return without_frames(peer, index, datapath);
+            }
             Resolution::Unreachable(why) => return unreachable(subject, peer, why),
             Resolution::Pending if Instant::now() > end => {
                 return unreachable(subject, peer, "nobody answers ARP or neighbour discovery");
@@ -54,6 +57,18 @@ fn neighbour(subject: &Subject, peer: IpAddr) -> Finding {
             Resolution::Pending => std::thread::sleep(Duration::from_millis(20)),
         }
     }
+}
+
+/// A tunnel, say: the kernel sends there what a UDP socket is given. Only who writes frames himself cannot.
+fn without_frames(peer: IpAddr, index: u32, datapath: &DatapathChoice) -> Finding {
+    let needs_frames = matches!(datapath, DatapathChoice::Packet | DatapathChoice::Xdp(_));
+    if needs_frames {
+        let why = Unreachable::NotEthernet(index);
+        return Finding::problem("neighbour", format!("cannot reach {peer}: {why}"))
+            .repair(format!("uroce doctor --datapath udp --peer {peer}"));
+    }
+    let what = format!("{peer} needs none: interface {index} has no Ethernet frames");
+    Finding::ok("neighbour", what)
 }
 
 fn unreachable(subject: &Subject, peer: IpAddr, why: impl std::fmt::Display) -> Finding {
@@ -164,6 +179,21 @@ mod tests {
 
     fn state(link: usize, mtu: usize, answered: bool) -> State {
         judge(link, PEER, PathProbe { mtu, answered }).state
+    }
+
+    #[test]
+    fn an_interface_without_frames_hinders_only_who_writes_frames() {
+        for datapath in ["auto", "udp", "uring", "served"] {
+            let found = without_frames(PEER, 7, &datapath.parse().expect("a name"));
+            assert_eq!((found.state, &found.repair), (State::Ok, &None), "{datapath}");
+            assert!(found.what.starts_with("10.0.0.2 needs none"), "{found}");
+        }
+        for datapath in ["packet", "xdp", "xdp-generic"] {
+            let found = without_frames(PEER, 7, &datapath.parse().expect("a name"));
+            assert_eq!(found.state, State::Problem, "{datapath}");
+            let repair = found.repair.expect("a remedy");
+            assert_eq!(repair, "uroce doctor --datapath udp --peer 10.0.0.2");
+        }
     }
 
     #[test]

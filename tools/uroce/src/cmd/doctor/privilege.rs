@@ -31,15 +31,11 @@ impl Capabilities {
     fn has(self, number: u32) -> bool {
         self.0 & 1 << number != 0
     }
-
-    /// The limits of socket buffers do not hold.
-    pub fn net_admin(self) -> bool {
-        self.has(NET_ADMIN)
-    }
 }
 
-/// The capabilities, and how much memory may be locked.
-pub fn examine(held: Capabilities) -> Vec<Finding> {
+/// The capabilities, and how much memory may be locked. `unlimited` says whether socket buffers are: not by a capability
+/// that is one of a user namespace only.
+pub fn examine(held: Capabilities, unlimited: bool) -> Vec<Finding> {
     let limits = std::fs::read_to_string("/proc/self/limits").unwrap_or_default();
     let bpf = held.has(BPF) || held.has(SYS_ADMIN);
     vec![
@@ -53,7 +49,13 @@ pub fn examine(held: Capabilities) -> Vec<Finding> {
         capability(
             "CAP_NET_ADMIN",
             held.has(NET_ADMIN),
-            "socket buffers are not limited, XDP programs may be attached",
+            match unlimited {
+                true => "socket buffers are not limited, XDP programs may be attached",
+                false => {
+                    "XDP programs may be attached; socket buffers stay within the system's limits, as the capability \
+                     is one of a user namespace"
+                }
+            },
             "socket buffers stay within the system's limits, XDP programs cannot be attached",
         ),
         capability(
@@ -108,22 +110,24 @@ mod tests {
     fn capabilities_are_read_from_the_status() {
         let status = "Name:\tx\nCapPrm:\t0\nCapEff:\t0000000000003000\nCapBnd:\t000001ffffffffff\n";
         let held = Capabilities::parse(status).expect("a CapEff line");
-        assert!(held.net_admin() && held.has(NET_RAW) && !held.has(BPF));
+        assert!(held.has(NET_ADMIN) && held.has(NET_RAW) && !held.has(BPF));
         assert_eq!(Capabilities::parse("Name:\tx\n"), None);
         assert_eq!(Capabilities::parse("CapEff:\tnonsense\n"), None);
     }
 
     #[test]
     fn what_is_missing_is_a_note_with_the_command_that_grants_it() {
-        let none = examine(Capabilities::default());
+        let none = examine(Capabilities::default(), false);
         assert_eq!(none[0].state, State::Note);
         assert!(none[0].what.contains("uroce run --help"), "{}", none[0].what);
         assert_eq!(
             none[0].repair.as_deref(),
             Some("sudo setcap cap_net_raw+ep $(command -v uroce)")
         );
-        let all = examine(Capabilities(u64::MAX));
+        let all = examine(Capabilities(u64::MAX), true);
         assert!(all.iter().all(|finding| finding.state == State::Ok), "{all:?}");
+        let of_namespace = &examine(Capabilities(u64::MAX), false)[1];
+        assert!(of_namespace.what.contains("stay within the system's limits"), "{of_namespace}");
     }
 
     #[test]
