@@ -8,6 +8,7 @@ mod files;
 mod needs;
 mod root;
 mod rpm;
+mod scripts;
 mod trial;
 
 use std::fs;

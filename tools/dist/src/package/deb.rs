@@ -2,6 +2,7 @@
 
 use std::env::consts::ARCH;
 use std::fs;
+use std::os::unix::fs::PermissionsExt as _;
 use std::path::{Path, PathBuf};
 
 use uroce_testbed::error::{Context, Result};
@@ -10,6 +11,7 @@ use uroce_testbed::process::{command, run, stdout_of};
 use super::files;
 use super::needs::SystemNeeds;
 use super::root::stage;
+use super::scripts::{AFTER_REMOVAL, BEFORE_REMOVAL};
 use super::{DESCRIPTION, SUMMARY, VERSION};
 use crate::dist::write;
 
@@ -48,10 +50,19 @@ pub fn make(built: &Path, needs: &SystemNeeds, out: &Path, time: &str) -> Result
         plain.iter().filter_map(|path| folder.join(path).metadata().ok()).map(|f| f.len()).sum();
     write(&folder.join("DEBIAN/md5sums"), sums.as_bytes())?;
     write(&folder.join("DEBIAN/control"), control(needs, bytes).as_bytes())?;
+    for (name, script) in [("prerm", BEFORE_REMOVAL), ("postrm", AFTER_REMOVAL)] {
+        write_script(&folder.join("DEBIAN").join(name), script)?;
+    }
     let path = path(out);
     let mut dpkg = command(["dpkg-deb", "--root-owner-group", "-Zxz", "--build"]);
     run(dpkg.env("SOURCE_DATE_EPOCH", time).arg(&folder).arg(&path))?;
     Ok(path)
+}
+
+fn write_script(file: &Path, script: &str) -> Result<()> {
+    write(file, script.as_bytes())?;
+    fs::set_permissions(file, fs::Permissions::from_mode(0o755))
+        .context(|| format!("could not set the mode of {}", file.display()))
 }
 
 fn control(needs: &SystemNeeds, bytes: u64) -> String {
@@ -84,7 +95,32 @@ fn copyright(folder: &Path) -> Result<String> {
 
 #[cfg(test)]
 mod tests {
+    use uroce_testbed::process::find_program;
+
+    use super::super::root;
     use super::*;
+
+    #[test]
+    fn the_package_has_the_scripts_of_its_removal() {
+        if find_program("dpkg-deb").is_none() {
+            println!("skipped: there is no dpkg-deb");
+            return;
+        }
+        let (folder, _guard) = root::folder("deb-test").expect("room");
+        let built = folder.join("built");
+        for file in ["doc/uroce/LICENSE-MIT", "man/man1/uroce.1", "zsh/site-functions/_uroce"] {
+            write(&built.join("share").join(file), b"x\n").expect("room");
+        }
+        let package = make(&built, &SystemNeeds::default(), &folder, "0").expect("a package");
+        let control = folder.join("control");
+        run(command(["dpkg-deb", "--control"]).arg(package).arg(&control)).expect("readable");
+        for (name, expected) in [("prerm", BEFORE_REMOVAL), ("postrm", AFTER_REMOVAL)] {
+            let script = control.join(name);
+            assert_eq!(fs::read_to_string(&script).expect(name), expected);
+            let mode = script.metadata().expect(name).permissions().mode();
+            assert_eq!(mode & 0o777, 0o755, "{name}");
+        }
+    }
 
     #[test]
     fn the_control_file_names_what_is_needed() {

@@ -10,6 +10,7 @@ use uroce_testbed::process::{command, run};
 
 use super::files::{self, OF_THE_SYSTEM};
 use super::root::stage;
+use super::scripts::{AFTER_REMOVAL, BEFORE_REMOVAL};
 use super::{DESCRIPTION, SUMMARY, VERSION};
 use crate::dist::write;
 
@@ -54,7 +55,7 @@ fn spec_of(folder: &Path, all: &[PathBuf]) -> String {
     let mut spec = format!(
         "{HEADER}Name: uroce\nVersion: {VERSION}\nRelease: 1\nSummary: {SUMMARY}\nLicense: MIT OR Apache-2.0\n\n\
          %description\n{DESCRIPTION}\n\n%install\nmkdir -p %{{buildroot}}\ncp -a %{{staged}}/. %{{buildroot}}/\n\n\
-         %files\n%defattr(-,root,root)\n"
+         %preun\n{BEFORE_REMOVAL}\n%postun\n{AFTER_REMOVAL}\n%files\n%defattr(-,root,root)\n"
     );
     for path in all {
         let inside = path.display().to_string();
@@ -70,7 +71,36 @@ fn spec_of(folder: &Path, all: &[PathBuf]) -> String {
 
 #[cfg(test)]
 mod tests {
+    use uroce_testbed::process::{find_program, stdout_of};
+
+    use super::super::root;
     use super::*;
+
+    #[test]
+    fn no_macro_of_rpm_is_in_a_script() {
+        for script in [BEFORE_REMOVAL, AFTER_REMOVAL] {
+            assert!(!script.contains('%'), "rpmbuild would expand it: {script}");
+        }
+        let spec = spec_of(Path::new("/"), &[]);
+        assert!(spec.contains(&format!("\n%preun\n{BEFORE_REMOVAL}\n%postun\n{AFTER_REMOVAL}\n")));
+    }
+
+    #[test]
+    fn the_package_has_the_scripts_of_its_removal() {
+        if find_program("rpmbuild").is_none() || find_program("rpm").is_none() {
+            println!("skipped: there is no rpmbuild");
+            return;
+        }
+        let (folder, _guard) = root::folder("rpm-test").expect("room");
+        let built = folder.join("built");
+        write(&built.join("share/man/man1/uroce.1"), b"x\n").expect("room");
+        let package = make(&built, &folder, "0").expect("a package");
+        let mut query = command(["rpm", "--query", "--scripts", "--package"]);
+        let scripts = stdout_of(query.arg(package)).expect("readable");
+        for script in [BEFORE_REMOVAL, AFTER_REMOVAL] {
+            assert!(scripts.contains(script.trim_end()), "{scripts}");
+        }
+    }
 
     #[test]
     fn folders_of_the_system_are_not_of_the_package() {

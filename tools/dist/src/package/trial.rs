@@ -34,6 +34,8 @@ pub fn in_empty_roots(packages: &Packages) -> Result<()> {
         fs::create_dir_all(&folder).context(|| format!("could not make {}", folder.display()))?;
     }
     fs::write(database.join("status"), "").context(|| "could not make a database of dpkg")?;
+    let etc = path.join("etc/default");
+    fs::create_dir_all(&etc).context(|| format!("could not make {}", etc.display()))?;
     try_all(&Root::Empty(path), packages, &hosts)
 }
 
@@ -66,22 +68,21 @@ fn try_all(root: &Root, packages: &Packages, hosts: &Hosts) -> Result<()> {
         root,
         "/usr",
         hosts,
-        |root| dpkg(root, &packages.deb),
-        |root| run(root.manager("dpkg").args(PATHS_OF_DPKG).args(["--purge", "uroce"])),
+        |root| {
+            dpkg(root, &packages.deb)?;
+            let settings = root.path().join(SETTINGS);
+            fs::write(&settings, "").context(|| format!("could not write {}", settings.display()))
+        },
+        purge,
     )?;
     let has_rpm = match root {
         Root::Empty(_) => find_program("rpm").is_some(),
         Root::System(path) => path.join("usr/bin/rpm").exists(),
     };
     match &packages.rpm {
-        Some(package) if has_rpm => try_one(
-            ".rpm",
-            root,
-            "/usr",
-            hosts,
-            |root| rpm(root, package),
-            |root| run(root.manager("rpm").args(["--erase", "uroce"])),
-        ),
+        Some(package) if has_rpm => {
+            try_one(".rpm", root, "/usr", hosts, |root| rpm(root, package), erase)
+        }
         _ => {
             println!("skipped .rpm: there is no rpm");
             Ok(())
@@ -111,6 +112,29 @@ fn try_one(
 /// What this machine's dpkg does not look for: in an empty root there are no other packages and no programs.
 const PATHS_OF_DPKG: [&str; 2] = ["--force-depends", "--force-bad-path"];
 
+/// Runs the scripts of a package on this system, not in the root, where nothing can run them; they are told the root.
+const SCRIPTS_OUTSIDE: &str = "--force-script-chrootless";
+
+/// What the administrator writes for the service; a purge removes it.
+const SETTINGS: &str = "etc/default/uroce-serve";
+
+fn purge(root: &Root) -> Result<()> {
+    let mut dpkg = root.manager("dpkg");
+    if matches!(root, Root::Empty(_)) {
+        dpkg.arg(SCRIPTS_OUTSIDE);
+    }
+    run(dpkg.args(PATHS_OF_DPKG).args(["--purge", "uroce"]))
+}
+
+/// In an empty root there is no shell for the scripts.
+fn erase(root: &Root) -> Result<()> {
+    let mut rpm = root.manager("rpm");
+    if matches!(root, Root::Empty(_)) {
+        rpm.arg("--noscripts");
+    }
+    run(rpm.args(["--erase", "uroce"]))
+}
+
 fn dpkg(root: &Root, package: &Path) -> Result<()> {
     let (file, inside) = brought_in(root, package)?;
     let mut dpkg = root.manager("dpkg");
@@ -139,7 +163,7 @@ fn rpm(root: &Root, package: &Path) -> Result<()> {
 fn is_of_every_system(requirement: &str) -> bool {
     let of_glibc =
         ["libc.so.6", "libm.so.6", "libpthread.so.0", "libdl.so.2", "librt.so.1", "ld-linux"];
-    let others = ["rpmlib(", "rtld(GNU_HASH)", "libgcc_s.so.1"];
+    let others = ["rpmlib(", "rtld(GNU_HASH)", "libgcc_s.so.1", "/bin/sh"];
     of_glibc.iter().chain(&others).any(|start| requirement.starts_with(start))
 }
 
