@@ -103,6 +103,7 @@ mod tests {
     #[test]
     fn the_package_has_the_scripts_of_its_removal() {
         if find_program("dpkg-deb").is_none() {
+            assert!(std::env::var_os("CI").is_none(), "CI has dpkg-deb");
             println!("skipped: there is no dpkg-deb");
             return;
         }

@@ -88,6 +88,7 @@ mod tests {
     #[test]
     fn the_package_has_the_scripts_of_its_removal() {
         if find_program("rpmbuild").is_none() || find_program("rpm").is_none() {
+            assert!(std::env::var_os("CI").is_none(), "CI has rpmbuild");
             println!("skipped: there is no rpmbuild");
             return;
         }
