@@ -122,12 +122,16 @@ pub struct LatencyResult {
     t_typical: f64,
     t_avg: f64,
     t_stdev: f64,
+    t_75: f64,
     t_90: f64,
+    t_95: f64,
     t_99: f64,
     t_99_9: f64,
     t_99_99: f64,
     tps_average: f64,
     unit: &'static str,
+    #[serde(skip_serializing_if = "Option::is_none")]
+    samples: Option<Vec<f64>>,
 }
 
 impl LatencyResult {
@@ -141,13 +145,21 @@ impl LatencyResult {
             t_typical: row.percentile(50.0),
             t_avg: row.average(),
             t_stdev: row.deviation(),
+            t_75: row.percentile(75.0),
             t_90: row.percentile(90.0),
+            t_95: row.percentile(95.0),
             t_99: row.percentile(99.0),
             t_99_9: row.percentile(99.9),
             t_99_99: row.percentile(99.99),
             tps_average: per_second,
             unit: "usec",
+            samples: None,
         }
+    }
+
+    /// With every sample, if it is asked for.
+    pub fn with_samples(self, samples: Option<Vec<f64>>) -> Self {
+        LatencyResult { samples, ..self }
     }
 }
 
@@ -251,11 +263,18 @@ mod tests {
         let row = Bandwidth { size: 4096, iterations: 5, ..Bandwidth::default() };
         let text = serde_json::to_value(PerfResult::Bandwidth((&row).into())).expect("plain data");
         assert_eq!((&text["MsgSize"], &text["n_iterations"]), (&4096.into(), &5.into()));
-        let mut times = Latencies::new(true, false);
+        let mut times = Latencies::new(true, true);
         times.add(Duration::from_micros(10));
         let row = LatencyResult::new(2, 2, 1.0, &times);
+        let with = row.clone().with_samples(times.samples());
         let text = serde_json::to_value(PerfResult::Latency(row)).expect("plain data");
-        assert_eq!(text["t_min"], 5.0);
+        assert_eq!(
+            (&text["t_min"], &text["t_75"], &text["t_95"]),
+            (&5.0.into(), &5.0.into(), &5.0.into())
+        );
+        assert!(text.get("samples").is_none(), "{text}");
+        let text = serde_json::to_value(PerfResult::Latency(with)).expect("plain data");
+        assert_eq!(text["samples"], serde_json::json!([5.0]));
     }
 
     #[test]

@@ -99,7 +99,7 @@ pub struct PerfArgs {
     #[arg(short = 'D', long, value_name = "SECONDS", conflicts_with_all = ["iters", "all"],
           value_parser = clap::value_parser!(u32).range(1..))]
     pub duration: Option<u32>,
-    /// With -D: seconds at both ends that are not counted
+    /// With -D: seconds at its beginning and at its end that are not counted
     #[arg(short = 'f', long, default_value_t = 0, value_name = "SECONDS")]
     pub margin: u32,
     /// Queue pairs (bandwidth only)
@@ -127,7 +127,7 @@ pub struct PerfArgs {
     /// Both ends send (bandwidth only)
     #[arg(short, long)]
     pub bidirectional: bool,
-    /// Sleep until a completion comes instead of polling (send only)
+    /// Sleep until a completion comes instead of polling (send only, without -b)
     #[arg(short, long)]
     pub events: bool,
     /// Copy messages of up to so many bytes into the work request
@@ -150,10 +150,10 @@ pub struct PerfArgs {
     /// Accepted for the sake of perftest's command lines; there is no CPU frequency to check
     #[arg(short = 'F', long = "CPU-freq")]
     pub cpu_freq: bool,
-    /// Print every sample, sorted (latency)
+    /// Print every sample, sorted (latency, without -D)
     #[arg(short = 'H', long)]
     pub report_histogram: bool,
-    /// Print every sample, in order (latency)
+    /// Print every sample, in order (latency, without -D)
     #[arg(short = 'U', long, conflicts_with = "report_histogram")]
     pub report_unsorted: bool,
     /// Do not look for the peak bandwidth; the server of send never does, and prints 0.00
@@ -181,7 +181,8 @@ pub struct PerfArgs {
     /// Print more percentiles after the table (latency)
     #[arg(long)]
     pub percentiles: bool,
-    /// Fill the buffers with a pattern and check what arrives; give it at both ends
+    /// Fill the buffers with a pattern and check what arrives: each message of send, which takes time; of write and
+    /// read what the last messages of each size left, at each place in memory. Give it at both ends
     #[arg(long, alias = "data_validation")]
     pub verify: bool,
     /// JSON on stdout, as --json

@@ -90,32 +90,28 @@ impl Output {
 
     /// A size of a latency test.
     pub fn latency(&mut self, session: &PerfSession, row: &Pinged) {
-        let per_second = row.sent as f64 / row.elapsed.as_secs_f64().max(1e-9);
-        let latencies = &row.latencies;
+        let (latencies, per_second) = (&row.latencies, row.per_second());
+        let samples = samples(session, row);
         if session.plan.duration.is_some() {
             let average = latencies.average();
-            self.print(&table::timed_latency_row(row.size, row.sent, average, per_second));
+            self.print(&table::timed_latency_row(row.size, row.counted, average, per_second));
         } else {
-            self.samples(session, row);
-            self.print(&table::latency_row(row.size, row.sent, &latencies.into()));
+            self.samples(session, samples.as_deref());
+            self.print(&table::latency_row(row.size, row.counted, &latencies.into()));
         }
         if session.plan.args.percentiles {
             self.print(&percentiles(row));
         }
-        let result = json::LatencyResult::new(row.size, row.sent, per_second, latencies);
-        self.results.push(json::PerfResult::Latency(result));
+        let result = json::LatencyResult::new(row.size, row.counted, per_second, latencies);
+        self.results.push(json::PerfResult::Latency(result.with_samples(samples)));
     }
 
-    fn samples(&self, session: &PerfSession, row: &Pinged) {
-        let Some(mut samples) = row.latencies.samples() else {
-            return;
-        };
-        if session.plan.args.report_histogram {
-            samples.sort_unstable_by(f64::total_cmp);
+    fn samples(&self, session: &PerfSession, samples: Option<&[f64]>) {
+        if let Some(samples) = samples.filter(|_| self.form == Form::Table) {
+            self.print(&table::sample_lines(samples));
+            self.print(table::RULE);
+            self.print(&header(session));
         }
-        self.print(&table::sample_lines(&samples));
-        self.print(table::RULE);
-        self.print(&header(session));
     }
 
     /// True if anything was measured.
@@ -147,6 +143,15 @@ impl Output {
             json::print_with(&report, failure);
         }
     }
+}
+
+/// What `-U` and `-H` ask for, each in its order.
+fn samples(session: &PerfSession, row: &Pinged) -> Option<Vec<f64>> {
+    let mut samples = row.latencies.samples()?;
+    if session.plan.args.report_histogram {
+        samples.sort_unstable_by(f64::total_cmp);
+    }
+    Some(samples)
 }
 
 fn header(session: &PerfSession) -> String {

@@ -3,6 +3,7 @@
 use std::time::{Duration, Instant};
 
 use super::args::Verb;
+use super::plan::Plan;
 use super::receiver::Receiver;
 use super::requester::post_one;
 use super::session::PerfSession;
@@ -23,43 +24,70 @@ pub struct Pinged {
     pub sent: u64,
     /// Messages that came from the peer.
     pub received: u64,
-    /// Times between posts.
+    /// Those of `sent` that are counted: not the ones in the margins of a timed run.
+    pub counted: u64,
+    /// Times between counted posts: one less than there are posts.
     pub latencies: Latencies,
-    /// From the first post to the end.
+    /// From the first counted post to the last one.
     pub elapsed: Duration,
+}
+
+impl Pinged {
+    /// Messages, or round trips, in a second.
+    pub fn per_second(&self) -> f64 {
+        self.latencies.count() as f64 / self.elapsed.as_secs_f64().max(1e-9)
+    }
 }
 
 /// The clock of a latency run.
 struct Clock {
-    start: Instant,
+    /// What is posted before is not counted.
+    counted_from: Instant,
     /// End of a timed run.
     deadline: Option<Instant>,
-    margin: Duration,
+    counted: u64,
+    /// The first and the latest post that is counted.
+    first: Option<Instant>,
     previous: Option<Instant>,
 }
 
 impl Clock {
-    fn new(session: &PerfSession) -> Self {
-        let start = Instant::now();
-        let margin = Duration::from_secs(session.plan.args.margin.into());
+    fn new(plan: &Plan, start: Instant) -> Self {
+        let margin = plan.margin();
         Clock {
-            start,
-            deadline: session.plan.duration.map(|duration| start + duration - margin),
-            margin,
+            counted_from: start + margin,
+            deadline: plan.duration.map(|duration| start + duration - margin),
+            counted: 0,
+            first: None,
             previous: None,
         }
     }
 
-    /// A post happens now: the time since the one before is a sample.
+    /// A post happens now.
     fn tick(&mut self, latencies: &mut Latencies) -> Instant {
         let now = Instant::now();
-        if let Some(previous) = self.previous
-            && previous >= self.start + self.margin
-        {
+        self.posted(now, latencies);
+        now
+    }
+
+    /// The time since the counted post before is a sample.
+    fn posted(&mut self, now: Instant, latencies: &mut Latencies) {
+        if now < self.counted_from || self.deadline.is_some_and(|end| now > end) {
+            return;
+        }
+        if let Some(previous) = self.previous {
             latencies.add(now - previous);
         }
+        self.first.get_or_insert(now);
         self.previous = Some(now);
-        now
+        self.counted += 1;
+    }
+
+    fn elapsed(&self) -> Duration {
+        match (self.first, self.previous) {
+            (Some(first), Some(last)) => last - first,
+            _ => Duration::ZERO,
+        }
     }
 
     fn is_over(&self) -> bool {
@@ -82,19 +110,17 @@ pub fn run(
         size,
         sent: 0,
         received: 0,
+        counted: 0,
         latencies: Latencies::new(!session.plan.has_response(), keep),
         elapsed: Duration::ZERO,
     };
-    let mut clock = Clock::new(session);
+    let mut clock = Clock::new(&session.plan, Instant::now());
     let done = match (session.plan.args.verb, receiver) {
         (Verb::Write, _) => writes(session, &mut clock, &mut pinged),
         (Verb::Send, Some(receiver)) => sends(session, receiver, &mut clock, &mut pinged),
         _ => round_trips(session, &mut clock, &mut pinged),
     };
-    pinged.elapsed = match clock.previous {
-        Some(last) => last.saturating_duration_since(clock.start + clock.margin),
-        None => Duration::ZERO,
-    };
+    (pinged.counted, pinged.elapsed) = (clock.counted, clock.elapsed());
     let over = clock.is_over();
     // A peer that has all of our messages, and whose we have, may close before its last acknowledgement is here.
     let exchanged = pinged.sent >= iterations(session)
@@ -150,7 +176,7 @@ fn await_send(session: &PerfSession, watch: &mut Watch<'_>) -> Result<(), Stop> 
 /// WRITE: each end waits for the last byte of its half to become the number of the message; the
 /// server sends first.
 fn writes(session: &PerfSession, clock: &mut Clock, pinged: &mut Pinged) -> Result<(), Stop> {
-    let reliable = session.plan.connection() == "RC";
+    let reliable = session.plan.is_reliable();
     let mut watch = Watch::new(&session.channel, &session.interrupt, reliable);
     let count = iterations(session);
     // As with the stock program the server starts: a client that ran ahead of it would overwrite
@@ -207,7 +233,7 @@ fn sends(
     clock: &mut Clock,
     pinged: &mut Pinged,
 ) -> Result<(), Stop> {
-    let reliable = session.plan.connection() == "RC";
+    let reliable = session.plan.is_reliable();
     let mut watch = Watch::new(&session.channel, &session.interrupt, reliable);
     let mut unused = Times::brief();
     let count = iterations(session);
@@ -234,4 +260,38 @@ fn sends(
         }
     }
     Ok(())
+}
+
+#[cfg(test)]
+mod tests {
+    use super::super::plan::testing::plan;
+    use super::*;
+
+    /// What a run measures that posts a message each so many milliseconds of this time.
+    fn measured(flags: &str, each: u64, time: u64) -> Pinged {
+        let (plan, start) = (plan(flags).expect("fine"), Instant::now());
+        let mut clock = Clock::new(&plan, start);
+        let mut latencies = Latencies::new(!plan.has_response(), false);
+        for ms in (0..time).step_by(each as usize) {
+            clock.posted(start + Duration::from_millis(ms), &mut latencies);
+        }
+        let (counted, elapsed) = (clock.counted, clock.elapsed());
+        Pinged { size: 2, sent: time / each, received: 0, counted, latencies, elapsed }
+    }
+
+    #[test]
+    fn messages_in_the_margins_of_a_timed_run_are_not_counted() {
+        let pinged = measured("write lat -D 4 -f 1", 10, 4000);
+        // From the post at 1 s to that at 3 s.
+        assert_eq!((pinged.counted, pinged.elapsed), (201, Duration::from_secs(2)));
+        assert!((pinged.per_second() - 100.0).abs() < 1e-6, "{pinged:?}");
+        assert!((pinged.latencies.average() - 5000.0).abs() < 1e-6, "{pinged:?}");
+    }
+
+    #[test]
+    fn five_messages_have_four_times_between_them() {
+        let pinged = measured("read lat -n 5", 10, 50);
+        assert_eq!((pinged.counted, pinged.latencies.count()), (5, 4));
+        assert!((pinged.per_second() - 100.0).abs() < 1e-6, "{pinged:?}");
+    }
 }

@@ -46,6 +46,7 @@ impl Plan {
     pub fn new(args: &PerfArgs) -> Result<Plan, Failure> {
         refuse_foreign(args)?;
         refuse_contradictions(args)?;
+        refuse_what_says_nothing(args)?;
         let path_mtu = mtu(args)?;
         refuse_long_datagram(args, path_mtu.unwrap_or(Mtu::M4096))?;
         let iters =
@@ -178,6 +179,16 @@ impl Plan {
         }
     }
 
+    /// Lost packets are repeated.
+    pub fn is_reliable(&self) -> bool {
+        self.args.connection == Connection::Rc
+    }
+
+    /// What is not counted at both ends of a timed run.
+    pub fn margin(&self) -> Duration {
+        Duration::from_secs(self.args.margin.into())
+    }
+
     /// A latency test.
     pub fn is_lat(&self) -> bool {
         self.args.metric == Metric::Lat
@@ -305,6 +316,10 @@ fn refuse_contradictions(args: &PerfArgs) -> Result<(), Failure> {
             verb == Verb::Write && args.connection == Connection::Ud,
             "datagrams have no RDMA WRITE: use -c RC or -c UC",
         ),
+        (
+            args.events && args.bidirectional,
+            "with -b an end that waits for a message has some to send as well: leave -e or -b out",
+        ),
         (args.events && !send, "-e works with send only: nothing wakes the other end of a write"),
         (args.use_srq && !send, "--use-srq works with send only: nothing else takes receives"),
         (
@@ -337,8 +352,33 @@ fn refuse_contradictions(args: &PerfArgs) -> Result<(), Failure> {
             "-q times -t exceeds the 32767 entries of a completion queue: use a smaller -t",
         ),
     ];
-    match refused.into_iter().find(|(wrong, _)| *wrong) {
-        Some((_, why)) => Err(Failure::usage(why)),
+    refuse_first(&refused)
+}
+
+/// Flags that the rest of the command line leaves without an effect.
+fn refuse_what_says_nothing(args: &PerfArgs) -> Result<(), Failure> {
+    let lat = args.metric == Metric::Lat;
+    let (timed, sorted, unsorted) =
+        (args.duration.is_some(), args.report_histogram, args.report_unsorted);
+    refuse_first(&[
+        (args.margin > 0 && !timed, "-f is about the time of -D: give -D too, or leave -f out"),
+        (!lat && sorted, "-H prints the samples of a latency test: leave it out, or measure lat"),
+        (!lat && unsorted, "-U prints the samples of a latency test: leave it out, or measure lat"),
+        (
+            !lat && args.percentiles,
+            "--percentiles are those of a latency test: leave it out, or measure lat",
+        ),
+        (timed && sorted, "a run of -D keeps no samples: leave -H out, or give -n in place of -D"),
+        (
+            timed && unsorted,
+            "a run of -D keeps no samples: leave -U out, or give -n in place of -D",
+        ),
+    ])
+}
+
+fn refuse_first(refused: &[(bool, &'static str)]) -> Result<(), Failure> {
+    match refused.iter().find(|(wrong, _)| *wrong) {
+        Some((_, why)) => Err(Failure::usage(*why)),
         None => Ok(()),
     }
 }
@@ -418,12 +458,36 @@ mod tests {
             "write bw -m 1000",
             "write bw -t 8 -Q 9",
             "write bw -D 2 -f 1",
+            "write bw -n 1000 -f 1",
+            "read lat -f 1",
+            "send bw -e -b",
+            "send lat -D 4 -U",
+            "send lat -D 4 -H",
+            "write bw -U",
+            "write bw -H",
+            "write bw --percentiles",
             "send bw -c UD -s 4097",
             "send lat -c UD -m 1024 -s 2048",
         ] {
             let failure = plan(flags).expect_err(flags);
             assert_eq!(failure.exit, Exit::Usage, "{flags}");
         }
+    }
+
+    #[test]
+    fn a_refusal_names_the_flag_that_can_go() {
+        for (flags, flag) in [
+            ("read lat -f 1", "-f"),
+            ("send bw -e -b", "-e or -b"),
+            ("send lat -D 4 -U", "-U"),
+            ("send lat -D 4 -H", "-H"),
+            ("write bw --percentiles", "--percentiles"),
+        ] {
+            let why = plan(flags).expect_err(flags).what;
+            assert!(why.contains("leave") && why.contains(flag), "{flags}: {why}");
+        }
+        assert_eq!(plan("write lat -D 4 -f 1").expect("fine").margin(), Duration::from_secs(1));
+        assert!(plan("send lat -U --percentiles").is_ok() && plan("send bw -e").is_ok());
     }
 
     #[test]

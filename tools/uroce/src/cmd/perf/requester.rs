@@ -73,7 +73,7 @@ impl<'a> Requester<'a> {
         let roomy: Vec<usize> = served.collect();
         let plan = &session.plan;
         let now = Instant::now();
-        let margin = Duration::from_secs(plan.args.margin.into());
+        let margin = plan.margin();
         Requester {
             session,
             size,
@@ -177,12 +177,22 @@ impl<'a> Requester<'a> {
         let session = self.session;
         let index = u32::try_from(qp).unwrap_or(u32::MAX);
         let mut places = Vec::with_capacity(count as usize);
+        let mut inline = Vec::new();
         for _ in 0..count {
             let offset = self.lanes[qp].offset;
             places.push((offset, [session.buffers.local_sge(index, offset, self.size)]));
+            if is_inline(session, self.size) {
+                let start = inline.len();
+                inline.resize(start + self.size as usize, 0);
+                session.buffers.copy_local(index, offset, &mut inline[start..]);
+            }
             self.advance(qp);
         }
-        let list = places.iter().map(|(at, sges)| request(session, qp, *at, self.size, sges));
+        let mut inline = inline.chunks(self.size as usize);
+        let list = places.iter().map(|(at, sges)| match inline.next() {
+            Some(bytes) => request(session, qp, *at, self.size, &[]).inline(bytes),
+            None => request(session, qp, *at, self.size, sges),
+        });
         let mut list: Vec<_> = list.collect();
         if let Some(last) = list.last_mut() {
             *last = last.signaled();
@@ -258,9 +268,7 @@ pub fn post_one(
     signaled: bool,
 ) -> Result<(), Stop> {
     let index = u32::try_from(qp).unwrap_or(u32::MAX);
-    let inline = size <= u64::from(session.plan.args.inline_size)
-        && matches!(session.plan.args.verb, Verb::Write | Verb::Send);
-    if inline {
+    if is_inline(session, size) {
         let mut bytes = [0; 512];
         let bytes = &mut bytes[..size as usize];
         session.buffers.copy_local(index, offset, bytes);
@@ -269,6 +277,12 @@ pub fn post_one(
     }
     let sges = [session.buffers.local_sge(index, offset, size)];
     submit(session, qp, request(session, qp, offset, size, &sges), signaled)
+}
+
+/// The work request carries the bytes itself.
+fn is_inline(session: &PerfSession, size: u64) -> bool {
+    size <= u64::from(session.plan.args.inline_size)
+        && matches!(session.plan.args.verb, Verb::Write | Verb::Send)
 }
 
 fn submit(session: &PerfSession, qp: usize, wr: SendWr<'_>, signaled: bool) -> Result<(), Stop> {
