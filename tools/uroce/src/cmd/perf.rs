@@ -99,7 +99,7 @@ fn one_end(
     output.finish(&session, verified, partial, done.as_ref().err());
     log_counters(&session.context);
     if verified == Some(true) {
-        eprintln!("verified: the bytes that arrived are those that were sent");
+        eprintln!("{}", verify::sentence(session.plan.args.verb));
     }
     session.channel.linger();
     done

@@ -12,6 +12,7 @@ mod fault_proxy;
 mod live;
 mod man;
 mod meeting;
+mod perf;
 mod replay;
 mod res;
 mod rping;

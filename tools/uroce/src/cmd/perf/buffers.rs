@@ -1,5 +1,7 @@
 //! The memory of a run: for each queue pair a half that is sent from (or read into), and a half that
-//! the peer writes to (or reads from). Optionally with a pattern, to check what arrived.
+//! the peer writes to (or reads from). Optionally with a pattern, to check what arrived: the half that
+//! messages are received into then has a place for each receive that is posted, so that each message can
+//! be looked at before another one takes its place.
 
 use uroce_verbs::{Access, MemoryRegion, ProtectionDomain, Sge};
 
@@ -7,13 +9,20 @@ use super::args::Verb;
 use super::plan::{CYCLE, LINE, Plan};
 use crate::failure::Failure;
 
+/// Most memory for the receives of a verified run, as long as each queue pair has room for one message.
+const MOST_PLACES: u64 = 128 << 20;
+
 /// The buffers of all queue pairs, in one region.
 #[derive(Debug)]
 pub struct Buffers {
     mr: MemoryRegion,
     unit: u64,
+    /// The half that the peer works on.
+    remote_unit: u64,
     qps: u32,
     prefix: u64,
+    /// What the half of queue pair 0 is filled with, as far as a message reaches; empty without `--verify`.
+    pattern: Vec<u8>,
 }
 
 impl Buffers {
@@ -26,7 +35,9 @@ impl Buffers {
         // Datagrams arrive behind 40 bytes, so that each slot takes a line more.
         let factor = if prefix > 0 { 2 } else { 1 };
         let unit = plan.largest().max(CYCLE).next_multiple_of(LINE) * factor;
-        let length = usize::try_from(unit * 2 * u64::from(qps)).unwrap_or(usize::MAX);
+        let remote_unit = if plan.args.verify && plan.receives() { places(plan) } else { unit };
+        let length = (unit + remote_unit).saturating_mul(qps.into());
+        let length = usize::try_from(length).unwrap_or(usize::MAX);
         let access = Access::LOCAL_WRITE
             | match plan.args.verb {
                 Verb::Write => Access::REMOTE_WRITE,
@@ -37,7 +48,7 @@ impl Buffers {
         let mr = pd
             .alloc_mr(length, access)
             .map_err(|error| Failure::environment(error).help("use a smaller -s or -q"))?;
-        Ok(Buffers { mr, unit, qps, prefix })
+        Ok(Buffers { mr, unit, remote_unit, qps, prefix, pattern: Vec::new() })
     }
 
     /// The remote key, 0 where the peer needs none.
@@ -55,7 +66,7 @@ impl Buffers {
     }
 
     fn remote_offset(&self, qp: u32) -> u64 {
-        u64::from(self.qps + qp) * self.unit
+        u64::from(self.qps) * self.unit + u64::from(qp) * self.remote_unit
     }
 
     /// The piece that a message at `offset` is sent from, or read into.
@@ -68,6 +79,51 @@ impl Buffers {
     pub fn receive_sge(&self, qp: u32, offset: u64, size: u64) -> Sge {
         let start = (self.remote_offset(qp) + self.slot(offset, size)) as usize;
         self.mr.sge(start..start + (size + self.prefix) as usize)
+    }
+
+    /// How many messages of this size a queue pair has places for in a verified run.
+    pub fn places(&self, size: u64) -> u64 {
+        self.remote_unit / place_step(size, self.prefix)
+    }
+
+    /// The piece that a message of a verified run is received into.
+    pub fn place_sge(&self, qp: u32, place: u64, size: u64) -> Sge {
+        let start = self.place_offset(qp, place, size) as usize;
+        self.mr.sge(start..start + (size + self.prefix) as usize)
+    }
+
+    fn place_offset(&self, qp: u32, place: u64, size: u64) -> u64 {
+        self.remote_offset(qp) + place * place_step(size, self.prefix)
+    }
+
+    /// Compares the message at a place with what the peer sent from its `offset`. `Err` is the first
+    /// offset, in the message, where they differ.
+    pub fn compare_place(&self, qp: u32, place: u64, size: u64, offset: u64) -> Result<(), u64> {
+        let at = self.place_offset(qp, place, size) + self.prefix;
+        self.compare(at, offset, size, qp)
+    }
+
+    /// Empties a place, so that a message whose bytes do not come is not taken for the one before it.
+    pub fn clear_place(&self, qp: u32, place: u64, size: u64) {
+        self.zero(self.place_offset(qp, place, size) + self.prefix, size);
+    }
+
+    /// Empties what messages of `size` bytes arrived in, before those of the next size.
+    pub fn clear(&self, plan: &Plan, size: u64) {
+        let length = size.max(CYCLE);
+        for qp in 0..self.qps {
+            match plan.args.verb {
+                Verb::Read => self.zero(self.local_offset(qp), length),
+                Verb::Write => self.zero(self.remote_offset(qp), length),
+                // There is one size of atomics, and each place of a SEND is emptied by itself.
+                Verb::Atomic | Verb::Send => {}
+            }
+        }
+    }
+
+    fn zero(&self, start: u64, length: u64) {
+        let filled = self.mr.fill(start as usize, length as usize, 0);
+        debug_assert!(filled.is_ok(), "inside the region");
     }
 
     fn slot(&self, offset: u64, size: u64) -> u64 {
@@ -107,32 +163,31 @@ impl Buffers {
         byte[0]
     }
 
-    /// Before a verified run: the side where data comes from gets the pattern, the other zeros.
-    pub fn prepare(&self, plan: &Plan) {
-        let (local, remote) = match plan.args.verb {
-            Verb::Write | Verb::Send => (true, false),
-            Verb::Read => (false, true),
-            Verb::Atomic => (false, false),
-        };
+    /// Before a verified run: the side where data comes from gets the pattern. The other one is zero, as
+    /// it was allocated.
+    pub fn prepare(&mut self, plan: &Plan) {
+        self.pattern = vec![0; plan.largest().max(CYCLE) as usize];
+        fill(&mut self.pattern, 0, 0);
         for qp in 0..self.qps {
-            self.set(self.local_offset(qp), local.then_some(qp));
-            self.set(self.remote_offset(qp), remote.then_some(qp));
+            match plan.args.verb {
+                Verb::Write | Verb::Send => self.set(self.local_offset(qp), qp),
+                Verb::Read => self.set(self.remote_offset(qp), qp),
+                Verb::Atomic => {}
+            }
         }
     }
 
-    fn set(&self, start: u64, qp: Option<u32>) {
+    fn set(&self, start: u64, qp: u32) {
         let mut chunk = [0; CYCLE as usize];
         for at in (0..self.unit).step_by(chunk.len()) {
-            if let Some(qp) = qp {
-                fill(&mut chunk, at, qp);
-            }
+            fill(&mut chunk, at, qp);
             let length = (self.unit - at).min(CYCLE) as usize;
             let written = self.mr.write((start + at) as usize, &chunk[..length]);
             debug_assert!(written.is_ok(), "inside the region");
         }
     }
 
-    /// Checks what `count` messages of `size` bytes to (or from) queue pair `qp` left behind.
+    /// Checks what `count` WRITEs or READs of `size` bytes to (or from) queue pair `qp` left behind.
     /// `Err` is the first offset, in the message, where it is not what was sent.
     pub fn check(&self, plan: &Plan, qp: u32, size: u64, count: u64) -> Result<(), u64> {
         // In a ping-pong of WRITEs the last byte is a counter.
@@ -142,7 +197,7 @@ impl Buffers {
         while seen < count {
             let at = match plan.args.verb {
                 Verb::Read => self.local_offset(qp) + offset,
-                _ => self.remote_offset(qp) + self.slot(offset, size) + self.prefix,
+                _ => self.remote_offset(qp) + offset,
             };
             self.compare(at, offset, compared, qp)?;
             offset = plan.next_offset(offset, size);
@@ -155,17 +210,19 @@ impl Buffers {
     }
 
     fn compare(&self, at: u64, offset: u64, size: u64, qp: u32) -> Result<(), u64> {
-        let (mut wanted, mut found) = ([0; CYCLE as usize], [0; CYCLE as usize]);
-        let mut done = 0;
-        while done < size {
-            let length = (size - done).min(CYCLE) as usize;
-            fill(&mut wanted[..length], offset + done, qp);
-            let copied = self.mr.read((at + done) as usize, &mut found[..length]);
+        let mut found = [0; CYCLE as usize];
+        let wanted = &self.pattern[offset as usize..][..size as usize];
+        for (nth, wanted) in (0..).zip(wanted.chunks(found.len())) {
+            let (done, found) = (nth * CYCLE, &mut found[..wanted.len()]);
+            let copied = self.mr.read((at + done) as usize, found);
             debug_assert!(copied.is_ok(), "inside the region");
-            if let Some(bad) = (0..length).find(|&i| wanted[i] != found[i]) {
+            let differing =
+                found.iter().zip(wanted).map(|(found, wanted)| found ^ wanted ^ qp as u8);
+            // All of them without a jump first: that is several bytes at a time.
+            if differing.clone().fold(0, |all, byte| all | byte) != 0 {
+                let bad = differing.take_while(|byte| *byte == 0).count();
                 return Err(done + bad as u64);
             }
-            done += length as u64;
         }
         Ok(())
     }
@@ -174,6 +231,19 @@ impl Buffers {
     pub fn returned(&self, qp: u32, offset: u64) -> u64 {
         self.mr.load_u64((self.local_offset(qp) + offset) as usize).unwrap_or(u64::MAX)
     }
+}
+
+/// From the beginning of one place to that of the next.
+fn place_step(size: u64, prefix: u64) -> u64 {
+    (size + prefix).next_multiple_of(LINE)
+}
+
+/// How much memory a queue pair of a verified run has for messages that arrive: a place for each receive, as far as that is
+/// not too much.
+fn places(plan: &Plan) -> u64 {
+    let step = place_step(plan.largest(), plan.prefix());
+    let wanted = step.saturating_mul(plan.rx_depth.max(1).into());
+    wanted.min(MOST_PLACES / u64::from(plan.args.qp)).max(step).next_multiple_of(LINE)
 }
 
 /// The pattern from byte `start` of the half of queue pair `qp` on.

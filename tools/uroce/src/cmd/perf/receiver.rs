@@ -1,7 +1,10 @@
 //! The end that receives messages: keeps the receive queues filled.
 
+mod arrivals;
+
 use std::time::Instant;
 
+use arrivals::Arrivals;
 use uroce_verbs::{CompletionQueue, RecvWr, Sge, WorkCompletion};
 
 use super::session::PerfSession;
@@ -23,7 +26,11 @@ pub struct Receiver<'a> {
     received: Vec<u64>,
     total: u64,
     offsets: Vec<u64>,
-    /// Since when messages can be under way.
+    /// Receives that are posted at a time on each queue pair.
+    depth: u64,
+    /// What came, with `--verify`.
+    arrivals: Option<Arrivals<'a>>,
+    /// Since when messages can be under way, but for the margin of a timed run, whose messages are not counted.
     since: Instant,
     /// Where completions are taken to, made once: it is large.
     taken: Box<[WorkCompletion; POLL]>,
@@ -40,6 +47,8 @@ impl<'a> Receiver<'a> {
             None => session.plan.iters,
         };
         let lanes = session.qps.len();
+        let verify = session.plan.args.verify;
+        let most = if verify { session.buffers.places(size) } else { u64::MAX };
         let mut receiver = Receiver {
             session,
             size,
@@ -48,6 +57,8 @@ impl<'a> Receiver<'a> {
             received: vec![0; lanes],
             total: 0,
             offsets: vec![0; lanes],
+            depth: u64::from(session.plan.rx_depth).min(most),
+            arrivals: verify.then(|| Arrivals::new(session, size)),
             since: Instant::now(),
             taken: Box::new([WorkCompletion::default(); POLL]),
         };
@@ -62,12 +73,13 @@ impl<'a> Receiver<'a> {
     /// The clock of the first message started when the peer could send it. When this end sees it may be much later:
     /// on a busy machine all messages may lie there before this process runs again.
     pub fn start(&mut self, since: Instant) {
-        self.since = since;
+        self.since = since + self.session.plan.margin();
     }
 
-    /// Messages that came on queue pair `qp`.
-    pub fn received(&self, qp: usize) -> u64 {
-        self.received[qp]
+    /// True if all messages came as they were sent; `None` without `--verify` at both ends.
+    pub fn verdict(&self) -> Option<bool> {
+        let arrivals = self.arrivals.as_ref().filter(|_| self.session.verifies());
+        arrivals.map(Arrivals::all_right)
     }
 
     /// Messages that came.
@@ -83,7 +95,7 @@ impl<'a> Receiver<'a> {
 
     fn has_room(&self, qp: usize) -> bool {
         let waiting = self.posted[qp] - self.received[qp];
-        self.posted[qp] < self.expected && waiting < u64::from(self.session.plan.rx_depth)
+        self.posted[qp] < self.expected && waiting < self.depth
     }
 
     fn post(&mut self, qp: usize) -> Result<(), Failure> {
@@ -94,8 +106,12 @@ impl<'a> Receiver<'a> {
     /// Where the next message goes that a receive is posted for.
     fn next_sge(&mut self, qp: usize) -> Sge {
         let index = u32::try_from(qp).unwrap_or(u32::MAX);
-        let sge = self.session.buffers.receive_sge(index, self.offsets[qp], self.size);
-        self.offsets[qp] = self.session.plan.next_offset(self.offsets[qp], self.size);
+        let (buffers, size) = (&self.session.buffers, self.size);
+        let sge = match self.arrivals {
+            Some(_) => buffers.place_sge(index, self.posted[qp] % buffers.places(size), size),
+            None => buffers.receive_sge(index, self.offsets[qp], size),
+        };
+        self.offsets[qp] = self.session.plan.next_offset(self.offsets[qp], size);
         self.posted[qp] += 1;
         sge
     }
@@ -159,8 +175,13 @@ impl<'a> Receiver<'a> {
         now: Instant,
         times: &mut Times,
     ) -> Result<(), Failure> {
-        (0..more).for_each(|_| times.posted(self.since));
-        times.completed(more as u64, now);
+        if now >= self.since {
+            (0..more).for_each(|_| times.posted(self.since));
+            times.completed(more as u64, now);
+        }
+        if let Some(arrivals) = self.arrivals.as_mut().filter(|_| self.session.verifies()) {
+            (0..more).for_each(|_| arrivals.inspect(qp));
+        }
         self.received[qp] += more as u64;
         self.total += more as u64;
         self.replace(qp, more)

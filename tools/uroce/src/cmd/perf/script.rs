@@ -1,6 +1,8 @@
 //! The order of things in a run. Each test of perftest has its own number of barriers, so that one
 //! end may be a stock program: `H` in the comments is one exchange of the 108-byte record.
 
+mod missing;
+
 use std::time::{Duration, Instant};
 
 use uroce_exchange::perftest::{DONE, Measured};
@@ -18,6 +20,9 @@ use crate::failure::Failure;
 use crate::peak::{Bandwidth, Peak, Times};
 use crate::stop::{Stop, Watch};
 
+/// What a run found out about the bytes: `None` if it did not look.
+type Verdict = Option<bool>;
+
 /// How long the peer may take to finish where lost messages are lost for good: a stock server that
 /// misses one waits for ever.
 const LOSSES: Patience = Patience {
@@ -26,11 +31,14 @@ const LOSSES: Patience = Patience {
            use -c RC, or a smaller -t at the sender",
 };
 
+/// How long messages may be under way whose completion does not say that they arrived.
+const UNDER_WAY: Duration = Duration::from_millis(50);
+
 /// Runs all sizes and prints them. `Some(true)`: all bytes were verified.
 ///
 /// # Errors
 /// [`Stop`]; what was measured until then is in `output`.
-pub fn run(session: &PerfSession, output: &mut Output) -> Result<Option<bool>, Stop> {
+pub fn run(session: &PerfSession, output: &mut Output) -> Result<Verdict, Stop> {
     let plan = &session.plan;
     match (plan.is_lat(), plan.args.verb, plan.args.bidirectional) {
         (true, Verb::Send, _) => send_latency(session, output),
@@ -49,12 +57,14 @@ fn barriers(session: &PerfSession, count: u32) -> Result<(), Failure> {
 fn connect_bandwidth(session: &PerfSession) -> Result<(), Failure> {
     session.connect()?;
     let count = 2 + u32::from(session.plan.args.qp > 1);
-    barriers(session, count)
+    barriers(session, count)?;
+    verify::warn_if_impossible(session);
+    Ok(())
 }
 
 /// The last H carries the verdict, then both say `done`.
-fn finish(session: &PerfSession, mine: Option<bool>) -> Result<Option<bool>, Stop> {
-    if session.plan.connection() != "RC" {
+fn finish(session: &PerfSession, mine: Verdict) -> Result<Verdict, Stop> {
+    if !session.plan.is_reliable() {
         session.channel.set_patience(Some(LOSSES));
     }
     let note = match mine {
@@ -69,39 +79,77 @@ fn finish(session: &PerfSession, mine: Option<bool>) -> Result<Option<bool>, Sto
     };
     // The stock programs close without reading it.
     let _ = session.channel.send(DONE);
-    Ok(match (mine, theirs) {
-        (Some(false), _) | (_, Some(false)) => Some(false),
-        (Some(true), _) | (_, Some(true)) => Some(true),
-        (None, None) => None,
-    })
+    Ok(verify::worse(mine, theirs))
 }
 
-/// WRITE, READ, atomics, one way: H H, run, H, report, H, done. No word between sizes.
-fn bandwidth(session: &PerfSession, output: &mut Output) -> Result<Option<bool>, Stop> {
+/// WRITE, READ, atomics, one way: H H, run, H, report, H, done. No word between sizes, but for WRITE if both ends verify:
+/// then H, a look at what came, H.
+fn bandwidth(session: &PerfSession, output: &mut Output) -> Result<Verdict, Stop> {
     connect_bandwidth(session)?;
-    let mut last = Bandwidth::default();
-    let mut counts = Vec::new();
-    if session.is_client() {
-        for size in session.plan.sizes.clone() {
-            output.measuring(session, size);
-            let (done, row, completed) = request_size(session, size);
-            last = show(session, output, row);
-            counts = completed;
-            done?;
-        }
-    }
+    let (last, mut verdict) = match session.is_client() {
+        true => request_all(session, output)?,
+        false => (Bandwidth::default(), look_between_sizes(session)?),
+    };
     session.barrier()?;
     let theirs = session.swap_results(&to_measured(&last))?;
-    let mut verdict = None;
-    if session.is_client() {
-        verdict = verify::requested(session, &counts);
-    } else {
+    if !session.is_client() {
         show(session, output, from_measured(&theirs));
         let lanes = session.qps.len() as u64;
         let counts = vec![theirs.iterations / lanes; session.qps.len()];
-        verdict = verify::arrived(session, theirs.size, &counts).or(verdict);
+        verdict = verify::worse(verdict, verify::arrived(session, theirs.size, &counts));
     }
     finish(session, verdict)
+}
+
+/// The client's part: all sizes. The row is that of the last one.
+fn request_all(session: &PerfSession, output: &mut Output) -> Result<(Bandwidth, Verdict), Stop> {
+    let (mut last, mut verdict) = (Bandwidth::default(), None);
+    for size in session.plan.sizes.iter().copied() {
+        output.measuring(session, size);
+        let (done, row, counts) = request_size(session, size);
+        last = show(session, output, row);
+        verdict = verify::worse(verdict, verify::requested(session, size, &counts));
+        done?;
+        if size != session.plan.largest() {
+            if stops_between_sizes(session) {
+                barriers(session, 2)?;
+            }
+            clear(session, size);
+        }
+    }
+    Ok((last, verdict))
+}
+
+/// The server's part: what the WRITEs of each size but the last left is looked at before the next ones overwrite it.
+fn look_between_sizes(session: &PerfSession) -> Result<Verdict, Stop> {
+    let plan = &session.plan;
+    let mut verdict = None;
+    if !stops_between_sizes(session) {
+        return Ok(verdict);
+    }
+    let counts = vec![plan.iters; session.qps.len()];
+    for size in plan.sizes.iter().copied().filter(|&size| size != plan.largest()) {
+        session.barrier()?;
+        if !plan.is_reliable() {
+            std::thread::sleep(UNDER_WAY);
+        }
+        verdict = verify::worse(verdict, verify::arrived(session, size, &counts));
+        clear(session, size);
+        session.barrier()?;
+    }
+    Ok(verdict)
+}
+
+/// Empties what came, so that the next size is not taken for right where nothing of it comes.
+fn clear(session: &PerfSession, size: u64) {
+    if session.verifies() {
+        session.buffers.clear(&session.plan, size);
+    }
+}
+
+/// A stock program goes on to the next size at once; two ends that verify are both of ours.
+fn stops_between_sizes(session: &PerfSession) -> bool {
+    session.plan.args.verb == Verb::Write && session.verifies()
 }
 
 fn request_size(session: &PerfSession, size: u64) -> (Result<(), Stop>, Bandwidth, Vec<u64>) {
@@ -158,10 +206,10 @@ fn from_measured(row: &Measured) -> Bandwidth {
 
 /// SEND, one way: H H, for each size (receives, H, run), H, done; with -a one H more after each
 /// size. No report: the server measures for itself.
-fn send_bandwidth(session: &PerfSession, output: &mut Output) -> Result<Option<bool>, Stop> {
+fn send_bandwidth(session: &PerfSession, output: &mut Output) -> Result<Verdict, Stop> {
     connect_bandwidth(session)?;
     let mut verdict = None;
-    for size in session.plan.sizes.clone() {
+    for size in session.plan.sizes.iter().copied() {
         output.measuring(session, size);
         if session.is_client() {
             session.barrier()?;
@@ -169,10 +217,10 @@ fn send_bandwidth(session: &PerfSession, output: &mut Output) -> Result<Option<b
             show(session, output, row);
             done?;
         } else {
-            let (done, row, counts) = receive_size(session, size)?;
+            let (done, row, right) = receive_size(session, size)?;
             show(session, output, row);
+            verdict = verify::worse(verdict, right);
             done?;
-            verdict = verify::arrived(session, size, &counts);
         }
         if session.plan.args.all {
             session.barrier()?;
@@ -181,7 +229,7 @@ fn send_bandwidth(session: &PerfSession, output: &mut Output) -> Result<Option<b
     finish(session, verdict)
 }
 
-type Received = (Result<(), Stop>, Bandwidth, Vec<u64>);
+type Received = (Result<(), Stop>, Bandwidth, Verdict);
 
 fn receive_size(session: &PerfSession, size: u64) -> Result<Received, Stop> {
     let mut receiver = ready(session, size)?;
@@ -200,8 +248,7 @@ fn ready(session: &PerfSession, size: u64) -> Result<Receiver<'_>, Failure> {
 fn received(session: &PerfSession, receiver: &mut Receiver<'_>, size: u64) -> Received {
     let mut times = Times::brief();
     let done = receive(session, receiver, &mut times);
-    let counts = (0..session.qps.len()).map(|qp| receiver.received(qp)).collect();
-    (done, times.bandwidth(size, Peak::None), counts)
+    (done, times.bandwidth(size, Peak::None), receiver.verdict())
 }
 
 fn receive(
@@ -209,7 +256,7 @@ fn receive(
     receiver: &mut Receiver<'_>,
     times: &mut Times,
 ) -> Result<(), Stop> {
-    let reliable = session.plan.connection() == "RC";
+    let reliable = session.plan.is_reliable();
     let mut watch = Watch::new(&session.channel, &session.interrupt, reliable);
     while !receiver.is_done() {
         if receiver.reap(times)? {
@@ -218,32 +265,20 @@ fn receive(
         }
         watch.nap(session.events.as_ref(), &session.recv_cqs);
         match watch.idle() {
-            Err(Stop::PeerDone) => return peer_done(session, receiver.total()),
+            Err(Stop::PeerDone) => {
+                missing::peer_went_on(&session.plan, receiver.total());
+                return Ok(());
+            }
             other => drop(other?),
         }
     }
     Ok(())
 }
 
-/// The peer went on to the next step: the end of a timed run, or messages are missing.
-fn peer_done(session: &PerfSession, came: u64) -> Result<(), Stop> {
-    if session.plan.duration.is_some() {
-        return Ok(());
-    }
-    let expected = session.plan.iters * session.qps.len() as u64;
-    let help = if session.plan.connection() == "RC" {
-        "give both ends the same -n"
-    } else {
-        "this transport does not repeat lost packets: use -c RC, or a smaller -t at the sender"
-    };
-    tracing::warn!("{came} of {expected} messages came before the peer went on: {help}");
-    Ok(())
-}
-
 /// Both ends send. H H H (H with several queue pairs), run, report, H, done. SEND posts its receives
 /// before the last H of those before the run. With -a: SEND does H, run, report, H for each size;
 /// the others do run, H, report for each size, and H between two.
-fn both_ways(session: &PerfSession, output: &mut Output) -> Result<Option<bool>, Stop> {
+fn both_ways(session: &PerfSession, output: &mut Output) -> Result<Verdict, Stop> {
     connect_bandwidth(session)?;
     let (all, send) = (session.plan.args.all, session.plan.receives());
     let sizes = session.plan.sizes.clone();
@@ -267,7 +302,12 @@ fn both_ways(session: &PerfSession, output: &mut Output) -> Result<Option<bool>,
         }
         let theirs = from_measured(&session.swap_results(&to_measured(&mine))?);
         show(session, output, sum(&mine, &theirs));
-        verdict = verify::both(session, size, &counts);
+        let right = match &receiver {
+            Some(receiver) => receiver.verdict(),
+            None => verify::both(session, size, &counts),
+        };
+        verdict = verify::worse(verdict, right);
+        clear(session, size);
         if all && (send || nth + 1 < sizes.len()) {
             session.barrier()?;
         }
@@ -292,10 +332,12 @@ fn both_size(
     let (mut sent, mut came) = (times(session), times(session));
     let mut requester = Requester::new(session, size);
     let done = (|| {
-        let mut watch = Watch::new(&session.channel, &session.interrupt, true);
+        let reliable = session.plan.is_reliable();
+        let mut watch = Watch::new(&session.channel, &session.interrupt, reliable);
         loop {
             let received = receiver.as_ref().is_none_or(|r| r.is_done());
-            if requester.is_done() && (received || session.plan.duration.is_some()) {
+            let sent_all = requester.is_done();
+            if sent_all && (received || session.plan.duration.is_some()) {
                 return Ok(());
             }
             let mut busy = requester.fill(&mut sent)?;
@@ -305,8 +347,16 @@ fn both_size(
             }
             if busy {
                 watch.progressed(Instant::now())?;
-            } else {
-                watch.idle()?;
+                continue;
+            }
+            let idle = watch.idle();
+            match receiver.as_deref().filter(|_| sent_all && !reliable) {
+                Some(receiver) => {
+                    if missing::is_rest_lost(&session.plan, receiver.total(), &watch, idle)? {
+                        return Ok(());
+                    }
+                }
+                None => drop(idle?),
             }
         }
     })();
@@ -316,51 +366,65 @@ fn both_size(
 
 /// WRITE, READ, atomics: H before the connection, H H after it, run. WRITE ends there; the others
 /// with H, done.
-fn latency(session: &PerfSession, output: &mut Output) -> Result<Option<bool>, Stop> {
+///
+/// WRITEs that both ends verify have one more H between two sizes: behind it the server starts to overwrite what came.
+fn latency(session: &PerfSession, output: &mut Output) -> Result<Verdict, Stop> {
     session.barrier()?;
     session.connect()?;
     barriers(session, 2)?;
+    verify::warn_if_impossible(session);
     let writes = session.plan.args.verb == Verb::Write;
-    let mut count = 0;
+    let mut verdict = None;
     if writes || session.is_client() {
-        for size in session.plan.sizes.clone() {
-            output.measuring(session, size);
-            let (done, pinged) = pingpong::run(session, size, None);
-            if pinged.latencies.count() > 0 {
-                output.latency(session, &pinged);
-            }
-            count = if writes { pinged.received } else { pinged.sent };
-            if writes && session.plan.args.verify {
-                session.buffers.restore(size);
-            }
+        for size in session.plan.sizes.iter().copied() {
+            let (done, right) = latency_of_size(session, output, size);
+            verdict = verify::worse(verdict, right);
             done?;
+            if size != session.plan.largest() {
+                clear(session, size);
+                if stops_between_sizes(session) {
+                    session.barrier()?;
+                }
+            }
         }
     }
-    let size = session.plan.largest();
-    if writes {
-        return Ok(verify::arrived(session, size, &[count]));
+    if writes { Ok(verdict) } else { finish(session, verdict) }
+}
+
+fn latency_of_size(
+    session: &PerfSession,
+    output: &mut Output,
+    size: u64,
+) -> (Result<(), Stop>, Verdict) {
+    output.measuring(session, size);
+    let (done, pinged) = pingpong::run(session, size, None);
+    if pinged.latencies.count() > 0 {
+        output.latency(session, &pinged);
     }
-    let verdict = match session.is_client() {
-        true => verify::requested(session, &[count]),
-        false => None,
-    };
-    finish(session, verdict)
+    if session.plan.has_response() {
+        return (done, verify::requested(session, size, &[pinged.sent]));
+    }
+    if session.plan.args.verify {
+        session.buffers.restore(size);
+    }
+    (done, verify::arrived(session, size, &[pinged.received]))
 }
 
 /// SEND: connection at once, H H, for each size (receives, H, run), H, done.
-fn send_latency(session: &PerfSession, output: &mut Output) -> Result<Option<bool>, Stop> {
+fn send_latency(session: &PerfSession, output: &mut Output) -> Result<Verdict, Stop> {
     session.connect()?;
     barriers(session, 2)?;
+    verify::warn_if_impossible(session);
     let mut verdict = None;
-    for size in session.plan.sizes.clone() {
+    for size in session.plan.sizes.iter().copied() {
         let mut receiver = ready(session, size)?;
         output.measuring(session, size);
         let (done, pinged) = pingpong::run(session, size, Some(&mut receiver));
         if pinged.latencies.count() > 0 {
             output.latency(session, &pinged);
         }
+        verdict = verify::worse(verdict, receiver.verdict());
         done?;
-        verdict = verify::arrived(session, size, &[pinged.received]);
     }
     finish(session, verdict)
 }

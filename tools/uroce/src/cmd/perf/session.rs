@@ -86,7 +86,7 @@ impl PerfSession {
         }
         plan.limit_to(mtu)?;
         let pd = context.alloc_pd().map_err(Failure::environment)?;
-        let buffers = Buffers::new(&pd, &plan)?;
+        let mut buffers = Buffers::new(&pd, &plan)?;
         let made = Objects::new(&context, &pd, &plan)?;
         if plan.args.verify {
             buffers.prepare(&plan);
@@ -125,6 +125,11 @@ impl PerfSession {
     /// True at the end that posts the operations of a one-way test.
     pub fn is_client(&self) -> bool {
         self.channel.is_client()
+    }
+
+    /// Both ends were asked to verify: known behind the barriers that follow the connection.
+    pub fn verifies(&self) -> bool {
+        self.plan.args.verify && self.peer_verifies.load(Ordering::Relaxed)
     }
 
     fn keys_of(&self, index: u32, qp: &QueuePair) -> Keys {

@@ -1,42 +1,59 @@
 //! `--verify`: did the bytes arrive? Works between two ends that both were asked to.
 
-use std::sync::atomic::Ordering;
-
 use super::args::{Atomic, Verb};
 use super::session::PerfSession;
 
-/// What the client's operations brought back: READ data, results of atomics. `counts`: operations of
-/// the last size on each queue pair. `None`: not asked, or not possible.
-pub fn requested(session: &PerfSession, counts: &[u64]) -> Option<bool> {
-    let plan = &session.plan;
-    if !is_possible(session) {
+/// Both verdicts in one: a wrong byte anywhere is a wrong byte. `None`: nothing was checked.
+pub fn worse(one: Option<bool>, other: Option<bool>) -> Option<bool> {
+    match (one, other) {
+        (Some(one), Some(other)) => Some(one && other),
+        (one, other) => one.or(other),
+    }
+}
+
+/// What the client's operations of one size brought back: READ data, results of atomics. `counts`: operations
+/// on each queue pair. `None`: not asked, or not possible.
+pub fn requested(session: &PerfSession, size: u64, counts: &[u64]) -> Option<bool> {
+    if !session.verifies() {
         return None;
     }
-    match plan.args.verb {
-        Verb::Read => Some(all_right(session, plan.largest(), counts)),
+    match session.plan.args.verb {
+        Verb::Read => Some(all_right(session, size, counts)),
         Verb::Atomic => Some(atomics_right(session, counts)),
         Verb::Write | Verb::Send => None,
     }
 }
 
-/// What the peer's messages left here.
+/// What the peer's WRITEs of one size left here. What they left earlier at the same places nobody saw.
 pub fn arrived(session: &PerfSession, size: u64, counts: &[u64]) -> Option<bool> {
-    let comes = matches!(session.plan.args.verb, Verb::Write | Verb::Send);
-    (comes && is_possible(session)).then(|| all_right(session, size, counts))
+    let writes = session.plan.args.verb == Verb::Write;
+    (writes && session.verifies()).then(|| all_right(session, size, counts))
 }
 
-/// Both directions.
+/// What WRITEs or READs of one size left, of a test in which both ends request.
 pub fn both(session: &PerfSession, size: u64, counts: &[u64]) -> Option<bool> {
-    arrived(session, size, counts).or_else(|| requested(session, counts))
+    arrived(session, size, counts).or_else(|| requested(session, size, counts))
 }
 
-fn is_possible(session: &PerfSession) -> bool {
-    let args = &session.plan.args;
-    let peer_verifies = session.peer_verifies.load(Ordering::Relaxed);
-    if args.verify && !peer_verifies {
+/// Says so if the peer does not know what to send.
+pub fn warn_if_impossible(session: &PerfSession) {
+    if session.plan.args.verify && !session.verifies() {
         tracing::warn!("the peer was not started with --verify: nothing is checked");
     }
-    args.verify && peer_verifies
+}
+
+/// What a verified run may say of itself.
+pub fn sentence(verb: Verb) -> &'static str {
+    match verb {
+        Verb::Send => "verified: the bytes that arrived are those that were sent",
+        Verb::Write | Verb::Read => {
+            "verified: the bytes that arrived last at each place are those that were sent; those that were overwritten \
+             before are not checked"
+        }
+        Verb::Atomic => {
+            "verified: the last atomic at each place returned what those before it make"
+        }
+    }
 }
 
 fn all_right(session: &PerfSession, size: u64, counts: &[u64]) -> bool {
@@ -88,4 +105,17 @@ fn slots(session: &PerfSession, count: u64) -> Vec<u64> {
         }
     }
     found
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn a_wrong_byte_of_any_size_counts() {
+        let verdicts = |all: &[Option<bool>]| all.iter().copied().fold(None, worse);
+        assert_eq!(verdicts(&[]), None);
+        assert_eq!(verdicts(&[None, Some(true)]), Some(true));
+        assert_eq!(verdicts(&[Some(true), Some(false), Some(true), None]), Some(false));
+    }
 }
