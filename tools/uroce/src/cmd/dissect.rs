@@ -3,14 +3,16 @@
 mod columns;
 mod hexdump;
 mod json;
+mod other_frames;
 mod print;
 mod tree;
 
 use std::io::{self, BufWriter, Write};
 
 use clap::Args;
+use other_frames::OtherFrames;
 use print::{Printer, Style};
-use uroce_analyze::DissectorConfig;
+use uroce_analyze::{DissectorConfig, printable};
 
 use crate::failure::Failure;
 use crate::filter_args::FilterArgs;
@@ -56,24 +58,26 @@ pub struct DissectArgs {
 ///
 /// # Errors
 /// Exit 1 for a capture that is damaged, after what came before the damage was printed; exit 2 for what
-/// is no capture; exit 3 if it cannot be read, or the result not written.
+/// is no capture, and for options that do not go together; exit 3 if it cannot be read, or the result not written.
 pub fn run(args: &DissectArgs, global: &Global) -> Result<(), Failure> {
+    refuse_json(args, global)?;
     let interrupt = Interrupt::install();
     let config = DissectorConfig { port: global.roce_port() };
-    let style = Style { tree: args.tree, hex: args.hex, json: global.json, all: args.all };
+    let style = Style { tree: args.tree, hex: args.hex, json: global.json, count: args.count };
     let filter = args.filter.filter();
+    let others = OtherFrames::new(&filter, &args.filter.frames, args.all);
     let known = match filter.needs_whole_capture() {
         true => Some(args.source.known(global.roce_port(), &interrupt)?),
         false => None,
     };
     let chooses = !filter.is_empty() && args.count != Some(0);
-    let mut printer = Printer::new(config, style, &args.fields, filter, known);
+    let mut printer = Printer::new(config, style, &args.fields, filter, others).with_known(known);
     let mut capture = args.source.open("dissect", global, &interrupt, None)?;
     let mut out = BufWriter::with_capacity(64 * 1024, io::stdout().lock());
-    let end = print_all(args, &mut capture, &mut printer, &mut out);
+    let end = print_all(&mut capture, &mut printer, &mut out);
     capture.tell_dropped();
     if chooses && printer.printed() == 0 && matches!(end, Ok(Ok(()))) {
-        eprintln!("note: no packet of {} passes the filter", args.source.name());
+        eprintln!("note: no packet of {} passes the filter", printable(&args.source.name()));
     }
     match end.and_then(|end| out.flush().map(|()| end)) {
         Ok(end) => end,
@@ -85,14 +89,24 @@ pub fn run(args: &DissectArgs, global: &Global) -> Result<(), Failure> {
     }
 }
 
+/// Refuses what has no place in a line of JSON. It is no conflict of clap, which overlooks a `--json` before the command.
+fn refuse_json(args: &DissectArgs, global: &Global) -> Result<(), Failure> {
+    match (global.json, args.fields.is_empty(), args.hex) {
+        (true, false, _) => Err(Failure::usage("--fields prints columns, and no JSON")
+            .help("leave one of them out; -v --json has all fields")),
+        (true, true, true) => Err(Failure::usage("--hex prints text, and no JSON")
+            .help("leave one of them out; -v --json has all fields")),
+        _ => Ok(()),
+    }
+}
+
 /// Prints frame after frame. The inner result is what ended the capture early.
 fn print_all(
-    args: &DissectArgs,
     capture: &mut Capture,
     printer: &mut Printer<'_>,
     out: &mut impl Write,
 ) -> io::Result<Result<(), Failure>> {
-    while args.count.is_none_or(|count| printer.printed() < count) {
+    while !printer.is_done() {
         // Before it waits, everything so far is shown.
         if !capture.is_next_buffered() {
             out.flush()?;

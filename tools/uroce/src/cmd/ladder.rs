@@ -8,7 +8,8 @@ use uroce_analyze::report::{
     Analysis, AnalysisConfig, Known, Seen, first_sent, is_dropped, remarks,
 };
 use uroce_analyze::{
-    DissectorConfig, Filter, Frame, Ladder, LadderBuilder, LadderConfig, Mark, PsnStyle, cm_message,
+    DissectorConfig, Filter, Frame, Ladder, LadderBuilder, LadderConfig, Mark, PsnStyle,
+    cm_message, printable,
 };
 
 use crate::failure::Failure;
@@ -85,7 +86,7 @@ pub fn run(args: &LadderArgs, global: &Global) -> Result<(), Failure> {
     };
     let end = read(args, global, &interrupt, &mut |frame, seen| drawing.add(frame, seen))?;
     match drawing.builder.finish() {
-        Some(ladder) => show(&ladder, args, global)?,
+        Some(ladder) => show(&ladder, end.as_ref().err(), args, global)?,
         None if end.is_ok() => return Err(nothing(args)),
         None => {}
     }
@@ -133,14 +134,21 @@ impl Drawing {
     }
 }
 
-fn show(ladder: &Ladder, args: &LadderArgs, global: &Global) -> Result<(), Failure> {
+/// Shows what was drawn, and with `--json` also what ended the capture early.
+fn show(
+    ladder: &Ladder,
+    early_end: Option<&Failure>,
+    args: &LadderArgs,
+    global: &Global,
+) -> Result<(), Failure> {
     if let Some(path) = &args.svg {
         std::fs::write(path, ladder.to_svg()).map_err(|error| {
             Failure::environment(format!("cannot write {}: {error}", path.display()))
         })?;
     }
     if global.json {
-        json::print(&serde_json::json!({ "version": json::VERSION, "ladder": ladder }));
+        let report = serde_json::json!({ "version": json::VERSION, "ladder": ladder });
+        json::print_with(&report, early_end);
     } else if args.svg.is_none() {
         out(&ladder.to_text(terminal::style()));
     }
@@ -164,6 +172,6 @@ fn left_out(ladder: &Ladder) -> String {
 }
 
 fn nothing(args: &LadderArgs) -> Failure {
-    let what = format!("{}: no packet is chosen", args.source.name());
+    let what = format!("{}: no packet is chosen", printable(&args.source.name()));
     Failure::usage(what).help("`uroce analyze` lists the queue pairs of a capture")
 }

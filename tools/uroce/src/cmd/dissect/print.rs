@@ -4,11 +4,12 @@ use std::io::{self, Write};
 
 use uroce_analyze::report::{Known, Seen};
 use uroce_analyze::{
-    Dissector, DissectorConfig, Filter, Frame, FrameKind, Layer, Learned, Packet, Tracker,
-    TrackerConfig, fields,
+    Dissector, DissectorConfig, Filter, Frame, Layer, Learned, Packet, Tracker, TrackerConfig,
+    fields,
 };
 
 use super::json::JsonLine;
+use super::other_frames::OtherFrames;
 use super::{columns, hexdump, tree};
 use crate::packet_line::PacketLines;
 
@@ -21,8 +22,8 @@ pub(super) struct Style {
     pub(super) hex: bool,
     /// JSON instead of text.
     pub(super) json: bool,
-    /// Frames of other protocols as well.
-    pub(super) all: bool,
+    /// Packets that are printed at most.
+    pub(super) count: Option<u64>,
 }
 
 /// Prints frames.
@@ -33,6 +34,7 @@ pub(super) struct Printer<'a> {
     style: Style,
     columns: &'a [&'static str],
     filter: Filter,
+    others: OtherFrames<'a>,
     /// The other packets, if the filter asks for them.
     history: Option<History>,
     lines: PacketLines,
@@ -40,34 +42,46 @@ pub(super) struct Printer<'a> {
 }
 
 impl<'a> Printer<'a> {
-    /// A printer for the packets that `filter` chooses; only `columns` of them if there are some.
-    /// `known` is what a first reading of the capture told, if the filter asks for more than a packet's
-    /// own bytes tell.
+    /// A printer for the packets that `filter` chooses, and for `others`; only `columns` of them if there are some.
     pub(super) fn new(
         config: DissectorConfig,
         style: Style,
         columns: &'a [&'static str],
         filter: Filter,
-        known: Option<Known>,
+        others: OtherFrames<'a>,
     ) -> Self {
-        let dissector = Dissector::new(config);
-        let history =
-            known.map(|known| History { tracker: Tracker::new(TrackerConfig::default()), known });
         Self {
             config,
-            dissector,
+            dissector: Dissector::new(config),
             style,
             columns,
             filter,
-            history,
+            others,
+            history: None,
             lines: PacketLines::default(),
             printed: 0,
         }
     }
 
+    /// With what a first reading of the capture told, if the filter asks for more than a packet's own bytes tell.
+    pub(super) fn with_known(self, known: Option<Known>) -> Self {
+        let history =
+            known.map(|known| History { tracker: Tracker::new(TrackerConfig::default()), known });
+        Self { history, ..self }
+    }
+
     /// Packets, and other frames, that were printed.
     pub(super) const fn printed(&self) -> u64 {
         self.printed
+    }
+
+    /// As many were printed as are asked for.
+    pub(super) fn is_done(&self) -> bool {
+        self.left() == 0
+    }
+
+    fn left(&self) -> u64 {
+        self.style.count.map_or(u64::MAX, |count| count.saturating_sub(self.printed))
     }
 
     /// Prints what is chosen of a frame.
@@ -83,7 +97,8 @@ impl<'a> Printer<'a> {
             }
         });
         self.lines.note_frame(frame);
-        let what = self.other(kind);
+        chosen.truncate(usize::try_from(self.left()).unwrap_or(usize::MAX));
+        let what = self.others.what(frame.number, kind);
         if chosen.is_empty() && what.is_none() {
             return Ok(());
         }
@@ -111,21 +126,6 @@ impl<'a> Printer<'a> {
         match self.style.tree || !self.columns.is_empty() {
             true => fields(frame, &self.config),
             false => Vec::new(),
-        }
-    }
-
-    /// What a frame without a packet is, if such ones are printed. It passes no filter by what is in a
-    /// packet, but is an error if it is malformed.
-    fn other(&self, kind: FrameKind) -> Option<String> {
-        let no_filter = self.filter.is_empty();
-        let only_errors = self.filter == Filter::default().with_only_errors();
-        match kind {
-            FrameKind::RoceMalformed(why) if no_filter || only_errors => {
-                Some(format!("malformed RoCE: {why}"))
-            }
-            FrameKind::Iwarp(iwarp) if no_filter => Some(iwarp.to_string()),
-            FrameKind::Other if no_filter && self.style.all => Some("not RoCE".to_owned()),
-            _ => None,
         }
     }
 
