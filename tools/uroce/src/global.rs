@@ -24,7 +24,7 @@ pub struct Global {
     pub ib_dev: Option<String>,
     /// UDP port of RoCE, at both ends [default: 4791]
     #[arg(long, global = true, value_name = "PORT", value_parser = clap::value_parser!(u16).range(1..))]
-    roce_port: Option<u16>,
+    pub roce_port: Option<u16>,
     /// How packets travel; auto is served where `uroce serve` serves the address, and udp elsewhere; the others are
     /// used only when they are named: `uroce devinfo -v` says why [default: auto]
     #[arg(long, global = true, value_name = "HOW",

@@ -1,6 +1,7 @@
 //! Options of every command that mean nothing to the one they were given to: whoever gives one expects something to happen.
 
 use crate::cli::Command;
+use crate::cmd::sim::SimArgs;
 use crate::failure::Failure;
 use crate::global::Global;
 
@@ -18,6 +19,9 @@ pub fn refuse(command: &Command, global: &Global) -> Result<(), Failure> {
             _ => refused,
         });
     }
+    if let Command::Sim(args) = command {
+        return refuse_of_sim(args, global);
+    }
     if global.pcap.is_some() && !sends_packets(command) {
         let refused =
             Failure::usage("this command sends and receives nothing that --pcap could record");
@@ -34,6 +38,30 @@ pub fn refuse(command: &Command, global: &Global) -> Result<(), Failure> {
     Ok(())
 }
 
+/// A simulation is drawn from its seed alone.
+fn refuse_of_sim(args: &SimArgs, global: &Global) -> Result<(), Failure> {
+    if global.pcap.is_some() && !args.records() {
+        return Err(Failure::usage(
+            "packets are recorded by `uroce sim replay N --pcap FILE` only",
+        ));
+    }
+    let unused = [
+        ("--fault", !global.fault.is_empty()),
+        ("--fault-seed", global.fault_seed.is_some()),
+        ("--roce-port", global.roce_port.is_some()),
+        ("--datapath", global.datapath.is_some()),
+        ("--engines", global.engines.is_some()),
+        ("--no-split-writes", global.no_split_writes),
+    ];
+    match unused.iter().find(|(_, is_given)| *is_given) {
+        Some((option, _)) => Err(Failure::usage(format!(
+            "a simulation is drawn from its seed, its faults too: {option} changes nothing in it"
+        ))
+        .help(format!("leave {option} out"))),
+        None => Ok(()),
+    }
+}
+
 /// What sends packets, or says itself what it makes of these options.
 fn sends_packets(command: &Command) -> bool {
     matches!(
@@ -46,7 +74,6 @@ fn sends_packets(command: &Command) -> bool {
             | Command::Replay(_)
             | Command::Rping(_)
             | Command::Run(_)
-            | Command::Sim(_)
     )
 }
 
@@ -90,6 +117,15 @@ mod tests {
             "demo --address 127.0.0.1",
             "capture --address 10.0.0.1",
             "fault check drop -d uroce0",
+            "sim run --seed 7 --address 10.0.0.1",
+            "sim run --seed 7 --pcap file",
+            "sim sweep --seeds 0..2 --pcap file",
+            "sim replay 7 --pcap file --fault rx_drop",
+            "sim run --seed 7 --fault-seed 1",
+            "sim run --seed 7 --roce-port 5000",
+            "sim run --seed 7 --engines 4",
+            "sim sweep --seeds 0..2 --datapath udp",
+            "sim replay 7 --pcap file --no-split-writes",
         ] {
             let failure = refused(words).unwrap_or_else(|| panic!("{words}"));
             assert_eq!(failure.exit, crate::failure::Exit::Usage, "{words}");
@@ -98,6 +134,8 @@ mod tests {
         assert!(capture.help.is_some_and(|help| help.contains("-w")));
         let demo = refused("demo --address 127.0.0.1").expect("refused");
         assert!(demo.help.is_some_and(|help| help.contains("--a and --b")));
+        let sim = refused("sim run --seed 7 --engines 4").expect("refused");
+        assert!(sim.what.contains("--engines") && sim.help.is_some(), "{sim:?}");
     }
 
     #[test]
@@ -110,6 +148,9 @@ mod tests {
             "doctor --address 127.0.0.1",
             "devinfo -d uroce0",
             "analyze a.pcap",
+            "analyze a.pcap --roce-port 5000",
+            "sim replay 7 --pcap file",
+            "sim run --seed 7 --json --log info",
         ] {
             assert_eq!(refused(words), None, "{words}");
         }

@@ -38,20 +38,18 @@ enum What {
     Replay(replay::ReplayArgs),
 }
 
+impl SimArgs {
+    /// It writes packets to the file of `--pcap`.
+    pub fn records(&self) -> bool {
+        matches!(self.what, What::Replay(_))
+    }
+}
+
 /// Runs the command.
 ///
 /// # Errors
 /// Exit 1 if an invariant does not hold; else what the command says.
 pub fn run(args: &SimArgs, global: &Global) -> Result<(), Failure> {
-    if !matches!(args.what, What::Replay(_)) && global.pcap.is_some() {
-        return Err(Failure::usage(
-            "packets are recorded by `uroce sim replay N --pcap FILE` only",
-        ));
-    }
-    if global.faults.is_some() {
-        return Err(Failure::usage("the faults of a simulation are drawn from its seed")
-            .help("leave --fault and UROCE_FAULT away"));
-    }
     match &args.what {
         What::Run(args) => run::run(args, global),
         What::Sweep(args) => sweep::run(args, global),

@@ -1,6 +1,8 @@
 //! `uroce sim`, as a user runs it.
 
-use crate::common::{code, interrupt, run, spawn, text, wait_until_it_catches_signals};
+use std::process::Stdio;
+
+use crate::common::{code, interrupt, run, spawn, text, uroce, wait_until_it_catches_signals};
 
 #[test]
 fn the_simulation_of_a_seed_is_told() {
@@ -43,6 +45,25 @@ fn a_replay_is_a_capture_that_can_be_analyzed() {
     std::fs::remove_file(&file).expect("it was written");
 }
 
+/// A workflow sets them for all of its commands. A name with `%p` is another one for each process.
+#[test]
+fn what_the_environment_has_is_for_other_commands() {
+    let file = |id| std::env::temp_dir().join(format!("uroce-sim-env-{id}.pcapng"));
+    for (words, records) in
+        [("run --seed 3", false), ("sweep --seeds 3..4", false), ("replay 3", true)]
+    {
+        let mut command = uroce(&format!("sim {words}"));
+        command.env("UROCE_PCAP", file("%p".to_owned())).env("UROCE_FAULT", "any drop 1%");
+        command.env("UROCE_ENGINES", "2").env("UROCE_ROCE_PORT", "5000");
+        command.stdout(Stdio::piped()).stderr(Stdio::piped());
+        let child = command.spawn().expect("the program was built");
+        let file = file(child.id().to_string());
+        let output = child.wait_with_output().expect("it ends");
+        assert_eq!(code(&output), 0, "{words}: {}", text(&output));
+        assert_eq!(std::fs::remove_file(&file).is_ok(), records, "{words}");
+    }
+}
+
 #[test]
 fn a_sweep_ends_at_the_last_seed_that_there_is() {
     let last = u64::MAX;
@@ -71,6 +92,8 @@ fn what_cannot_be_run_is_refused() {
         "sim replay 1",
         "sim run",
         "sim run --seed 1 --pcap x.pcapng",
+        "sim run --seed 1 --engines 4",
+        "sim run --seed 1 --fault drop",
     ] {
         let output = run(words);
         assert_eq!(code(&output), 2, "{words}: {}", text(&output));

@@ -4,7 +4,7 @@ use uroce_sim::{Scenario, Violation, run_caught, shrink};
 
 use super::last_packets::LastPackets;
 use crate::failure::Failure;
-use crate::report::out;
+use crate::report::{json, out};
 
 /// A violation, and the smallest scenario that was found for it.
 #[derive(Debug)]
@@ -55,6 +55,15 @@ impl Failed {
         })
     }
 
+    /// The result of `uroce sim run` as a JSON object.
+    pub fn report(&self) -> serde_json::Value {
+        serde_json::json!({
+            "version": json::VERSION,
+            "seed": self.seed,
+            "violation": self.json(),
+        })
+    }
+
     /// How the command ends.
     pub fn failure(&self) -> Failure {
         failure(self.seed, &self.violation)
@@ -66,4 +75,34 @@ pub fn failure(seed: u64, violation: &Violation) -> Failure {
     Failure::test(format!("seed {seed}: {violation}")).help(format!(
         "`uroce sim replay {seed} --pcap seed{seed}.pcapng` records the packets of this seed; docs/trust.md has the invariants"
     ))
+}
+
+#[cfg(test)]
+mod tests {
+    use uroce_sim::Invariant;
+
+    use super::*;
+
+    #[test]
+    fn the_report_of_a_run_has_the_smallest_scenario() {
+        let violation = |what: &str, at_ns| Violation {
+            invariant: Invariant::Bytes,
+            what: what.to_owned(),
+            at_ns,
+        };
+        let smallest = Scenario::new(7);
+        let failed = Failed {
+            seed: 9,
+            violation: violation("many", 90),
+            smallest: smallest.clone(),
+            there: violation("few", 20),
+            packets: LastPackets::default(),
+        };
+        let report = failed.report();
+        assert_eq!((&report["version"], &report["seed"]), (&1.into(), &9.into()));
+        let (found, small) = (&report["violation"]["violation"], &report["violation"]["smallest"]);
+        assert_eq!((&found["what"], &found["at_ns"]), (&"many".into(), &90.into()));
+        assert_eq!(small["scenario"], smallest.to_string());
+        assert_eq!(small["violation"]["what"], "few");
+    }
 }

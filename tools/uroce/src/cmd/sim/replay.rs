@@ -1,8 +1,10 @@
 //! `uroce sim replay N --pcap FILE`.
 
+use std::ffi::OsString;
 use std::fs::File;
 use std::io::{BufWriter, Write as _};
-use std::path::Path;
+use std::os::unix::ffi::{OsStrExt as _, OsStringExt as _};
+use std::path::{Path, PathBuf};
 use std::time::Duration;
 
 use clap::Args;
@@ -38,11 +40,11 @@ pub struct ReplayArgs {
 /// Exit 1 if an invariant does not hold, after the packets up to then were written; exit 2 without `--pcap`; exit 3 if
 /// the file cannot be written.
 pub fn run(args: &ReplayArgs, global: &Global) -> Result<(), Failure> {
-    let path = global.pcap.as_deref().ok_or_else(|| {
+    let path = global.pcap.as_deref().map(with_process_id).ok_or_else(|| {
         Failure::usage("there is no file to record to").help("name one with --pcap FILE")
     })?;
     let scenario = Scenario::new(args.seed);
-    let mut recording = Recording::create(path, scenario.nodes)?;
+    let mut recording = Recording::create(&path, scenario.nodes)?;
     let outcome = run_caught(&scenario, |event| recording.note(event));
     let packets = recording.finish()?;
     let file = path.display();
@@ -60,6 +62,20 @@ pub fn run(args: &ReplayArgs, global: &Global) -> Result<(), Failure> {
         }
     }
     Ok(())
+}
+
+/// The name with the process id where it says `%p`, as for a recording of a device.
+fn with_process_id(path: &Path) -> PathBuf {
+    let id = std::process::id().to_string();
+    let mut name = Vec::new();
+    let mut rest = path.as_os_str().as_bytes();
+    while let Some(at) = rest.windows(2).position(|two| two == b"%p") {
+        name.extend_from_slice(&rest[..at]);
+        name.extend_from_slice(id.as_bytes());
+        rest = &rest[at + 2..];
+    }
+    name.extend_from_slice(rest);
+    OsString::from_vec(name).into()
 }
 
 /// A capture file with one interface for each node and for the host that forges packets. A packet is in it when it is sent, and again when it is received.
@@ -128,4 +144,18 @@ impl<'a> Recording<'a> {
 fn broken(path: &Path, error: &std::io::Error) -> Failure {
     Failure::environment(format!("{} cannot be written: {error}", path.display()))
         .help("choose a writable place with room")
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn names_hold_the_process_id_where_they_say_so() {
+        let id = std::process::id();
+        let named = |text: &str| with_process_id(Path::new(text));
+        assert_eq!(named("d/seed7.pcapng"), Path::new("d/seed7.pcapng"));
+        assert_eq!(named("%p/a%p%p.x"), PathBuf::from(format!("{id}/a{id}{id}.x")));
+        assert_eq!(named("100%"), Path::new("100%"));
+    }
 }

@@ -33,10 +33,12 @@ pub fn run(args: &RunArgs, global: &Global) -> Result<(), Failure> {
         Ok(report) => report,
         Err(violation) => {
             let failed = Failed::new(&scenario, violation);
-            if !global.json {
-                failed.print();
+            let failure = failed.failure();
+            match global.json {
+                true => json::print_with(&failed.report(), Some(&failure)),
+                false => failed.print(),
             }
-            return Err(failed.failure());
+            return Err(failure);
         }
     };
     if global.json {

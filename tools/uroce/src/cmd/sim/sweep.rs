@@ -149,37 +149,43 @@ pub fn run(args: &SweepArgs, global: &Global) -> Result<(), Failure> {
     let mut totals = sweep.totals.into_inner().expect("no thread panics with the lock");
     let failed =
         totals.failed.take().map(|(scenario, violation)| Failed::new(&scenario, violation));
-    show(&totals, failed.as_ref(), elapsed, global);
-    match failed {
-        Some(failed) => Err(failed.failure()),
-        None if totals.seeds < all => {
-            let Range { start, end } = left;
-            Err(Failure::test(format!("interrupted after {} of {all} seeds", totals.seeds))
-                .help(format!("`uroce sim sweep --seeds {start}..{end}` goes on")))
-        }
-        None => Ok(()),
+    let failure = match &failed {
+        Some(failed) => Some(failed.failure()),
+        None if totals.seeds < all => Some(interrupted(totals.seeds, all, &left)),
+        None => None,
+    };
+    if global.json {
+        json::print_with(&report(&totals, failed.as_ref(), elapsed), failure.as_ref());
+    } else {
+        show(&totals, failed.as_ref(), elapsed);
     }
+    failure.map_or(Ok(()), Err)
 }
 
-fn show(totals: &Totals, failed: Option<&Failed>, elapsed: Duration, global: &Global) {
+fn interrupted(done: u64, all: u64, left: &Range<u64>) -> Failure {
+    let Range { start, end } = left;
+    Failure::test(format!("interrupted after {done} of {all} seeds"))
+        .help(format!("`uroce sim sweep --seeds {start}..{end}` goes on"))
+}
+
+fn report(totals: &Totals, failed: Option<&Failed>, elapsed: Duration) -> serde_json::Value {
     let Totals { coverage, seeds, packets, .. } = totals;
-    let seconds = elapsed.as_secs_f64();
-    if global.json {
-        json::print(&serde_json::json!({
-            "version": json::VERSION,
-            "seeds": seeds,
-            "packets": packets,
-            "seconds": seconds,
-            "violation": failed.map(Failed::json),
-            "counts": counts_json(coverage),
-        }));
-        return;
-    }
+    serde_json::json!({
+        "version": json::VERSION,
+        "seeds": seeds,
+        "packets": packets,
+        "seconds": elapsed.as_secs_f64(),
+        "violation": failed.map(Failed::json),
+        "counts": counts_json(coverage),
+    })
+}
+
+fn show(totals: &Totals, failed: Option<&Failed>, elapsed: Duration) {
     match failed {
         Some(failed) => failed.print(),
         None => {
-            out(&counts(coverage));
-            out(&never(coverage));
+            out(&counts(&totals.coverage));
+            out(&never(&totals.coverage));
         }
     }
     out(&summary(totals, elapsed, failed.is_some()));
