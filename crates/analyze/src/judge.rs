@@ -34,6 +34,7 @@ mod words;
 
 use std::collections::{HashMap, HashSet};
 
+pub(crate) use check_packet::is_undefined;
 use close::Close;
 pub use explanation::{EndKind, Explanation};
 pub use finding::{Finding, MAX_FRAMES};

@@ -255,12 +255,10 @@ impl Answers {
         let is_asked_for = self.asks > 0 && sight.length().is_some_and(|length| length > 0);
         self.asks -= u32::from(is_asked_for);
         gap.naks = gap.naks.saturating_add(u32::from(!is_asked_for));
-        if gap.naks == MANY_NAKS && !is_asked_for {
+        if gap.naks >= MANY_NAKS && !is_asked_for {
             sight.breaks(&NAK_REPEATED, ledger, || {
-                format!(
-                    "{} NAKs for PSN {} since frame {}",
-                    gap.naks, sight.packet.bth.psn, gap.frame
-                )
+                let (naks, psn, first) = (gap.naks, sight.packet.bth.psn, gap.frame);
+                format!("NAK {naks} for PSN {psn}, the first one in frame {first}")
             });
         }
         self.gap = Some(gap);

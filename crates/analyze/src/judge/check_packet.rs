@@ -1,5 +1,7 @@
 //! Checks that need one packet only.
 
+use std::net::IpAddr;
+
 use uroce_wire::{
     ANY_PART, MORE_PARTS, NakCode, Opcode, OpcodeInfo, Operation, PayloadRule, Position, Qpn,
     Service, Syndrome, SyndromeKind, TAKES_GAP_LISTS, is_gap_list_length,
@@ -12,6 +14,7 @@ use super::rules::packet::{
     RESERVED_BITS, RESPONSE_WITH_NAK, SYNDROME_RESERVED, VERSION,
 };
 use super::sight::Sight;
+use crate::{Encapsulation, Packet};
 
 /// Bytes of payload that no path MTU exceeds.
 const LARGEST_MTU: u32 = 4096;
@@ -53,18 +56,26 @@ fn check_bth(sight: &Sight<'_>, ledger: &mut Ledger) {
             format!("byte 4 has {:#04x}, byte 8 has {:#04x}", bth.reserved6, bth.reserved7)
         });
     }
-    if sight.packet.hop_limit < 2 {
+    if sight.packet.hop_limit < 2 && has_hop_limit(sight.packet) {
         sight.breaks(&HOP_LIMIT, ledger, || format!("hop limit {}", sight.packet.hop_limit));
     }
 }
 
-/// Opcodes 0x40 to 0x5f are RD, whose numbers DC uses too; those from 0xc0 belong to makers.
+/// The specification does not define the opcode, and leaves it to nobody: 0x40 to 0x5f are RD, whose numbers DC uses
+/// too; those from 0xc0 belong to makers.
+pub(crate) fn is_undefined(opcode: Opcode) -> bool {
+    !matches!(opcode.0, 0x40..=0x5f | 0xc0..) && opcode.info().is_none()
+}
+
+/// On an InfiniBand link only what has a GRH has a hop limit; the addresses of the rest are LIDs.
+fn has_hop_limit(packet: &Packet) -> bool {
+    let is_lid = matches!(packet.source_ip(), IpAddr::V6(ip) if ip.to_bits() <= u16::MAX.into());
+    packet.encapsulation != Encapsulation::Infiniband || !is_lid
+}
+
 fn check_unknown(sight: &Sight<'_>, ledger: &mut Ledger) {
     let opcode = sight.packet.bth.opcode;
-    let rule = match opcode.0 {
-        0x40..=0x5f | 0xc0.. => &OPCODE_OTHER_SERVICE,
-        _ => &OPCODE_UNDEFINED,
-    };
+    let rule = if is_undefined(opcode) { &OPCODE_UNDEFINED } else { &OPCODE_OTHER_SERVICE };
     sight.breaks(rule, ledger, || opcode.to_string());
 }
 

@@ -34,6 +34,8 @@ struct Asked {
     flow: usize,
     time: Timestamp,
     times: u32,
+    /// Time between the last two of them.
+    pause: Duration,
     is_answered: bool,
 }
 
@@ -75,19 +77,22 @@ impl Asked {
         let packet = sight.packet;
         let Some(before) = before else {
             let (frame, time, flow) = (packet.frame, packet.time, sight.flow);
-            return Self { frame, flow, time, times: 1, is_answered: false };
+            return Self { frame, flow, time, times: 1, pause: LONG, is_answered: false };
         };
-        if packet.time.since(before.time) < SHORTEST_PAUSE {
+        let pause = packet.time.since(before.time);
+        if pause < SHORTEST_PAUSE {
             return before;
         }
         sight.breaks(&CM_REPEATED, ledger, || {
             format!("{name} of frame {}, sent for time {}", before.frame, before.times + 1)
         });
-        Self { times: before.times.saturating_add(1), time: packet.time, ..before }
+        Self { times: before.times.saturating_add(1), time: packet.time, pause, ..before }
     }
 
+    /// An answer may still be on its way behind the first repetition, until the time for the next one has come.
     fn is_given_up(&self, end: Timestamp) -> bool {
-        !self.is_answered && (self.times > 1 || end.since(self.time) > LONG)
+        let silence = end.since(self.time);
+        !self.is_answered && (self.times > 2 || silence > LONG || silence >= self.pause)
     }
 }
 

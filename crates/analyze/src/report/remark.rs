@@ -2,6 +2,7 @@
 
 use uroce_wire::Psn;
 
+use crate::judge::is_undefined;
 use crate::quantity::{count, duration};
 use crate::track::{Annotation, Role};
 use crate::{IcrcStatus, Packet};
@@ -38,7 +39,7 @@ pub fn is_trouble(packet: &Packet, annotation: &Annotation, comment: &str) -> bo
         || annotation.is_damaged
         || annotation.is_unsolicited
         || annotation.gap_before.is_some()
-        || packet.opcode_info.is_none()
+        || is_undefined(packet.bth.opcode)
 }
 
 /// It is what our devices and captures write about a drop, a fault, a retransmission or a trigger.
@@ -151,6 +152,17 @@ mod tests {
         let damaged = Packet { icrc: IcrcStatus::Wrong { found: 1, expected: 2 }, ..send(5) };
         assert!(is_trouble(&damaged, ""));
         assert!(is_trouble(&sample::packet(Opcode(0x1f), 7, 6), ""), "no such opcode");
+        for other in [0x40, 0x46, 0x5f, 0xc0, 0xff] {
+            let other = sample::packet(Opcode(other), 0x99, 6);
+            assert!(
+                !is_trouble(&other, ""),
+                "{}: of a service that is not judged",
+                other.bth.opcode
+            );
+        }
+        for undefined in [0x3f, 0x60, 0xbf] {
+            assert!(is_trouble(&sample::packet(Opcode(undefined), 0x99, 6), ""), "{undefined:#x}");
+        }
         assert!(!is_trouble(&send(5), "something else"));
         for (psn, others) in (6..).zip(["the default gateway", "a raindrop", "no retransmission"]) {
             assert!(!is_trouble(&send(psn), others), "{others}: no comment of ours");

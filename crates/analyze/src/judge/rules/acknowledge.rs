@@ -66,8 +66,9 @@ pub(crate) static NAK_REPEATED: Rule = Rule {
     id: "R53",
     name: "nak-repeated",
     severity: Severity::Warning,
-    title: "More than one sequence NAK for the same gap",
-    meaning: "A responder tells of a gap once and is silent until the missing packet comes.",
+    title: "Three or more sequence NAKs for the same gap",
+    meaning: "A responder tells of a gap once and is silent until the missing packet comes. A second NAK may be a copy \
+     that the network made; each one from the third on is counted.",
     advice: "A fault of the responder: the requester may send everything again for each of them.",
     assumption: Assumption::CompleteInOrder,
     threshold: 1,

@@ -116,8 +116,9 @@ pub(crate) static RESPONSE_WITH_NAK: Rule = Rule {
     id: "R47",
     name: "response-with-nak",
     severity: Severity::Error,
-    title: "A READ response or atomic response that says NAK",
-    meaning: "Responses with data carry an ACK; a NAK travels in an Acknowledge packet.",
+    title: "READ response that says NAK",
+    meaning: "READ responses carry an ACK; a NAK travels in an Acknowledge packet. Some responders refuse an atomic in \
+     its response: that is told as a NAK like any other.",
     advice: "A fault of the responder.",
     assumption: Assumption::Nothing,
     threshold: 1,

@@ -157,6 +157,9 @@ fn one_nak_for_a_gap_and_a_copy_of_it_by_the_network() {
     naks(1).keeps_all();
     naks(2).keeps_all();
     naks(3).breaks("nak-repeated");
+    let finding = naks(31).breaks("nak-repeated");
+    assert_eq!((finding.count, finding.frames[0], finding.last_frame), (29, 27, 55));
+    assert!(finding.text.contains("NAK 3 for PSN 0xa, the first one in frame 25"), "{finding:?}");
 }
 
 /// ADR 33.

@@ -155,6 +155,31 @@ fn a_request_without_an_answer() {
 }
 
 #[test]
+fn a_capture_that_ends_soon_behind_a_repetition_tells_of_no_missing_answer() {
+    let asked = |closes: bool, times: u32, silence| {
+        let mut scene = if closes { made() } else { Scene::new() };
+        for turn in 0..times {
+            scene.wait(Duration::from_secs(u64::from(turn > 0)));
+            match closes {
+                true => scene.mad(false, dreq()),
+                false => scene.mad(false, req()),
+            }
+        }
+        scene.wait(silence);
+        scene.give(management(false), &[]);
+        scene
+    };
+    let (short, pause) = (Duration::from_millis(1), Duration::from_secs(1));
+    for (name, closes) in [("cm-no-reply", false), ("cm-no-drep", true)] {
+        asked(closes, 1, 8 * pause).keeps(name);
+        asked(closes, 2, short).keeps(name);
+        asked(closes, 2, pause).breaks(name);
+        // Two of them were without an answer for a whole pause.
+        asked(closes, 3, short).breaks(name);
+    }
+}
+
+#[test]
 fn one_repetition_is_not_told() {
     let mut scene = Scene::new();
     scene.mad(false, req());

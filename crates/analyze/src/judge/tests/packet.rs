@@ -2,7 +2,7 @@ use uroce_wire::{Aeth, Deth, MORE_PARTS, NakCode, Opcode, Qpn, Reth, Syndrome};
 
 use super::scene::{ANSWERS, ASKS, MTU, Scene, back, fetch_add, management, request};
 use crate::judge::EndKind;
-use crate::{IcrcStatus, Packet, sample};
+use crate::{Encapsulation, IcrcStatus, Packet, sample};
 
 const WRONG: IcrcStatus = IcrcStatus::Wrong { found: 1, expected: 2 };
 
@@ -199,6 +199,14 @@ fn versions_reserved_bits_and_hop_limits() {
     changed(|packet| packet.bth.becn = true).keeps("reserved-bits");
     changed(|packet| packet.hop_limit = 1).breaks("hop-limit-low");
     changed(|packet| packet.hop_limit = 2).keeps("hop-limit-low");
+    let on_infiniband = |source: &'static str| {
+        changed(move |packet| {
+            (packet.encapsulation, packet.hop_limit) = (Encapsulation::Infiniband, 0);
+            packet.source = source.parse().expect("an address");
+        })
+    };
+    on_infiniband("[::7]:0").keeps("hop-limit-low");
+    on_infiniband("[fe80::7]:0").breaks("hop-limit-low");
 }
 
 #[test]
