@@ -2,7 +2,7 @@
 
 use std::fmt::Write;
 
-use super::text::{fold_label, fold_note, seconds};
+use super::text::{fit, fold_label, fold_note, seconds};
 use super::{Arrow, ArrowKind, End, Fold, Ladder, Row};
 use crate::{printable, quantity};
 
@@ -17,8 +17,9 @@ const RIGHT: usize = 650;
 const NOTE: usize = 666;
 /// Rows begin below the names of the ends.
 const TOP: usize = 56;
-/// Width of a letter of a note.
+/// Width of a letter of a note, and most letters of one: a comment of the capture file may be a book.
 const LETTER: usize = 7;
+const LETTERS: usize = 200;
 
 const STYLE: &str = "\
 svg{background:#fff;color:#222;font:12px ui-monospace,monospace}\
@@ -88,7 +89,7 @@ fn draw_arrow(out: &mut String, arrow: &Arrow, y: usize) {
     line(out, (from, y), (end, y + fall), "shaft");
     head_of(out, (end, y + fall), arrow);
     text(out, ((LEFT + RIGHT) / 2, y - 3), "middle", "label", &arrow.label);
-    text(out, (NOTE, y + 4), "start", "note", &arrow.notes.join("; "));
+    text(out, (NOTE, y + 4), "start", "note", &notes(arrow));
     out.push_str("</g>\n");
 }
 
@@ -130,9 +131,14 @@ fn class(arrow: &Arrow) -> &'static str {
     }
 }
 
+fn notes(arrow: &Arrow) -> String {
+    let notes: Vec<_> = arrow.notes.iter().map(|note| fit(note, LETTERS)).collect();
+    notes.join("; ")
+}
+
 fn note_letters(row: &Row) -> usize {
     match row {
-        Row::Arrow(arrow) => arrow.notes.join("; ").chars().count(),
+        Row::Arrow(arrow) => notes(arrow).chars().count(),
         Row::Fold(fold) => fold_note(fold).chars().count(),
         Row::Pause(_) => 0,
     }

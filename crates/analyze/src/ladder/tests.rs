@@ -230,6 +230,43 @@ fn a_missing_packet_that_was_not_captured_is_said() {
     assert!(arrows(&ladder).iter().all(|arrow| !arrow.is_lost));
 }
 
+/// A responder that keeps nothing behind a gap misses the copy that the round lacks, and not the first one.
+#[test]
+fn a_copy_that_the_round_of_repetition_lacks_marks_no_arrow() {
+    let nak = |psn| answer(0x11, psn, Syndrome::nak(NakCode::PsnSequence));
+    let before = [0, 1, 2, 4, 5, 6].map(request);
+    let round = [3, 5, 6].map(request);
+    let packets = before.into_iter().chain([nak(3)]).chain(round).chain([nak(4)]);
+    let ladder = ladder(packets.chain([4, 5, 6].map(request)));
+    assert!(arrows(&ladder).iter().all(|arrow| !arrow.is_lost));
+    assert_eq!(arrows(&ladder)[6].notes, ["the missing packet is not in the capture"]);
+    assert_eq!(arrows(&ladder)[10].notes, ["the missing copy is not in the capture"]);
+}
+
+fn lost_frames(ladder: &Ladder) -> Vec<u64> {
+    arrows(ladder).into_iter().filter(|arrow| arrow.is_lost).map(|arrow| arrow.frame).collect()
+}
+
+#[test]
+fn a_selective_repair_skips_nothing() {
+    let nak = |psn| answer(0x11, psn, Syndrome::nak(NakCode::PsnSequence));
+    let sent = (0..10).map(request).chain([nak(2), request(2), request(9), nak(4)]);
+    let ladder = ladder(sent);
+    assert_eq!(lost_frames(&ladder), [3, 5]);
+}
+
+#[test]
+fn a_copy_of_a_nak_behind_the_retransmission_marks_no_other_arrow() {
+    let nak = answer(0x11, 1, Syndrome::nak(NakCode::PsnSequence));
+    let lost = |first: &[u32]| {
+        let first = first.iter().copied().map(request);
+        let ladder = ladder(first.chain([nak, request(1), nak, request(2), request(3)]));
+        lost_frames(&ladder)
+    };
+    assert_eq!(lost(&[0, 2, 3]), [0; 0]);
+    assert_eq!(lost(&[0, 1, 2, 3]), [2]);
+}
+
 #[test]
 fn packets_beyond_the_limit_are_counted() {
     let config = LadderConfig { most_packets: 3, ..LadderConfig::default() };
@@ -331,6 +368,18 @@ fn a_drawing_needs_nothing_else() {
     assert!(svg.contains("prefers-color-scheme") && svg.contains("37 more WRITE Middle"));
     assert!(!svg.contains("href") && !svg.contains("url(") && !svg.contains("<script"));
     assert_eq!(svg.matches("http").count(), 1, "the name space of SVG");
+}
+
+#[test]
+fn a_drawing_is_not_as_wide_as_a_long_comment() {
+    let mut builder = LadderBuilder::new(LadderConfig::default());
+    let notes = vec!["x".repeat(60_000), "sent again".to_owned()];
+    builder.handle_packet(&request(0), Mark { notes, ..Mark::default() });
+    let svg = builder.finish().expect("there is a packet").to_svg();
+    let (_, width) = svg.split_once("width=\"").expect("it has a width");
+    let width = width.split('"').next().and_then(|width| width.parse::<u32>().ok());
+    assert!(width.expect("a number") < 2500, "{width:?}");
+    assert!(svg.contains("xxx~; sent again"), "the rest is there");
 }
 
 proptest! {

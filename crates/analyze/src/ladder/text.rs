@@ -207,7 +207,7 @@ fn shaft(label: &str, to_right: bool, is_lost: bool, width: usize) -> String {
 }
 
 /// Shortens to `width` columns.
-fn fit(text: &str, width: usize) -> String {
+pub(super) fn fit(text: &str, width: usize) -> String {
     if text.chars().count() <= width {
         return text.to_owned();
     }

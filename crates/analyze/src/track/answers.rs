@@ -169,14 +169,20 @@ impl Requests {
         psn: UnwrappedPsn,
         figures: &mut Figures,
     ) -> AnswerVerdict {
-        let is_repeated = psn < self.una || is_same(self.causes.nak, psn);
+        let is_stale = psn < self.una || self.causes.is_heeded(psn);
+        let is_repeated = is_stale || is_same(self.causes.nak, psn);
         let mut verdict = AnswerVerdict { psn, is_repeated, ..AnswerVerdict::default() };
-        if psn < self.una {
+        if is_stale {
             return verdict;
         }
         let is_missing = self.holes.refuse(psn);
-        let is_known = self.slots.get(psn).is_some_and(|slot| slot.copies > 0);
-        figures.lost_behind += u64::from(is_known && !is_missing && !is_repeated);
+        let known = self.slots.get(psn).filter(|slot| slot.copies > 0);
+        if let Some(slot) = known.filter(|_| !is_missing && !is_repeated) {
+            match self.causes.has_skipped(psn, slot.last) {
+                true => figures.lost_before += 1,
+                false => figures.lost_behind += 1,
+            }
+        }
         verdict.acknowledged = self.settle(psn, packet);
         self.note_answered(psn, packet.time);
         self.causes.note_nak(psn, packet.time);

@@ -32,6 +32,11 @@ pub(super) struct Refusal {
 #[derive(Debug, Clone, Copy)]
 struct Round {
     cause: RetransmissionCause,
+    /// PSN of its first packet, and when that was seen.
+    first: UnwrappedPsn,
+    began: Timestamp,
+    /// PSN of its newest packet.
+    newest: UnwrappedPsn,
     /// The PSN that goes on with it.
     next: UnwrappedPsn,
     /// When its newest packet was seen.
@@ -49,6 +54,8 @@ pub(super) struct Causes {
     pub(super) overtaken: Option<Refusal>,
     pub(super) rnr: Option<Refusal>,
     round: Option<Round>,
+    /// The round before what is sent for the first time now.
+    ended: Option<Round>,
     /// The requester answered the last NAK with only what was missing.
     is_selective: bool,
     /// When the responder last let the requester go on.
@@ -105,6 +112,9 @@ impl Causes {
         let (cause, waited) = served.unwrap_or_else(|| (self.silence(repeat), None));
         self.round = Some(Round {
             cause,
+            first: repeat.psn,
+            began: repeat.time,
+            newest: repeat.psn,
             next: repeat.psn.plus(repeat.span),
             last: repeat.time,
             end: repeat.next,
@@ -136,6 +146,7 @@ impl Causes {
             round.cause = RetransmissionCause::AckTimeout;
         }
         (round.next, round.last) = (repeat.psn.plus(repeat.span), repeat.time);
+        round.newest = repeat.psn;
         round.sent.packets += 1;
         round.sent.bytes += u64::from(repeat.bytes);
         Some(RepeatVerdict { cause: round.cause, is_new_round: false, waited: None, corrected })
@@ -146,6 +157,23 @@ impl Causes {
         self.overtaken = self.nak.filter(|before| !before.is_served && before.psn != psn);
         self.nak = Some(Refusal { psn, time, wait: Duration::ZERO, is_served: false });
         self.last_sign = self.last_sign.max(time);
+    }
+
+    /// A NAK for `psn` tells nothing new: `psn` was sent again for one before, and nothing behind it by which the
+    /// responder could miss it again.
+    pub(super) fn is_heeded(&self, psn: UnwrappedPsn) -> bool {
+        let is_served = self.nak.is_some_and(|nak| nak.is_served && nak.psn == psn);
+        is_served && self.round.is_some_and(|round| round.newest == psn)
+    }
+
+    /// The newest round went over `psn`, of which the newest copy was seen at `last`, without it: the copy of that
+    /// round was lost before the capture point. A requester that repeats only what is missing leaves out most.
+    pub(super) fn has_skipped(&self, psn: UnwrappedPsn, last: Timestamp) -> bool {
+        self.round.or(self.ended).is_some_and(|round| {
+            let is_inside = round.first < psn && psn < round.next;
+            let is_dense = round.sent.packets * 2 > round.next.since(round.first);
+            is_inside && is_dense && last < round.began
+        })
     }
 
     /// A refusal has asked for `psn`, and it was not sent since.
@@ -221,6 +249,7 @@ impl Causes {
         &mut self,
     ) -> Option<(RetransmissionCause, RetransmissionCause, Repeated)> {
         let round = self.round.take()?;
+        self.ended = Some(round);
         let went_back = round.next >= round.end;
         let is_short = round.sent.packets <= MAX_REPAIR;
         match round.cause {

@@ -112,9 +112,10 @@ pub struct Figures {
     /// Requests that were skipped when later ones were seen.
     #[serde(rename = "frame_sequence_error")]
     pub skipped: u64,
-    /// PSNs that were skipped and sent again after a NAK: lost before the capture point.
+    /// PSNs that were skipped and sent again after a NAK, or that a NAK asks for and the newest round of repetition
+    /// skipped: lost before the capture point.
     pub lost_before: u64,
-    /// PSNs that were seen and that a NAK asks for: lost behind the capture point.
+    /// PSNs that were seen, in that round too, and that a NAK asks for: lost behind the capture point.
     pub lost_behind: u64,
     /// PSNs that were acknowledged and never seen: lost by the capture.
     pub lost_by_capture: u64,

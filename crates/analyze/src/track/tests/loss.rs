@@ -188,3 +188,52 @@ fn a_jump_back_without_any_answer_is_a_new_life() {
     assert!(wire.send(A, B, 500).retransmission.is_none());
     assert_eq!(wire.figures(FlowId(0)).restarts, 1);
 }
+
+/// The responder kept nothing of what it saw behind the first gap: it misses the copy that the round lacks.
+#[test]
+fn what_a_round_of_repetition_skips_was_lost_before_the_capture_point() {
+    for new in [0..0, 119..122] {
+        let mut wire = Wire::new();
+        wire.sends(A, B, (110..114).chain(115..119));
+        wire.nak(B, A, 114, NakCode::PsnSequence);
+        wire.sends(A, B, [114, 116, 117, 118]);
+        wire.sends(A, B, new);
+        wire.nak(B, A, 115, NakCode::PsnSequence);
+        wire.sends(A, B, 115..119);
+        wire.ack(B, A, 118);
+        let figures = wire.figures(FlowId(0));
+        assert_eq!((figures.lost_before, figures.lost_behind), (2, 0));
+    }
+}
+
+#[test]
+fn what_a_selective_repair_leaves_out_was_lost_when_it_was_sent_first() {
+    let mut wire = Wire::new();
+    wire.sends(A, B, 100..120);
+    wire.nak(B, A, 112, NakCode::PsnSequence);
+    wire.send(A, B, 112);
+    // A probe of the end.
+    wire.send(A, B, 119);
+    wire.nak(B, A, 114, NakCode::PsnSequence);
+    wire.send(A, B, 114);
+    let figures = wire.figures(FlowId(0));
+    assert_eq!((figures.lost_before, figures.lost_behind), (0, 2));
+}
+
+#[test]
+fn a_copy_of_a_nak_that_was_heeded_tells_of_no_other_loss() {
+    let lost = |is_seen: bool, behind: u32| {
+        let mut wire = Wire::new();
+        wire.sends(A, B, (100..110).filter(|psn| is_seen || *psn != 105));
+        wire.nak(B, A, 105, NakCode::PsnSequence);
+        wire.sends(A, B, 105..105 + behind);
+        let again = wire.nak(B, A, 105, NakCode::PsnSequence);
+        assert_eq!(again.is_duplicate, behind == 1);
+        wire.sends(A, B, 105 + behind..110);
+        wire.ack(B, A, 109);
+        assert_eq!(wire.figures(FlowId(0)).retransmitted(), 5);
+        (wire.figures(FlowId(0)).lost_before, wire.figures(FlowId(0)).lost_behind)
+    };
+    assert_eq!([lost(false, 1), lost(true, 1)], [(1, 0), (0, 1)]);
+    assert_eq!([lost(false, 2), lost(true, 2)], [(1, 1), (0, 2)], "now it may miss it again");
+}
