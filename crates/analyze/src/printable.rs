@@ -14,7 +14,8 @@ pub fn printable(text: &str) -> Cow<'_, str> {
     }
 }
 
-fn is_command(letter: char) -> bool {
+/// A terminal or an XML reader takes `letter` for more than text.
+pub(crate) fn is_command(letter: char) -> bool {
     letter.is_control()
         || matches!(letter, '\u{202a}'..='\u{202e}' | '\u{2066}'..='\u{2069}')
         || matches!(letter, '\u{fffe}' | '\u{ffff}')

@@ -52,7 +52,10 @@ pub struct Analysis {
 
 impl Analysis {
     /// An analysis that has seen nothing.
-    pub fn new(config: AnalysisConfig) -> Self {
+    pub fn new(mut config: AnalysisConfig) -> Self {
+        // All of the slowest may be of one flow.
+        let of_flow = &mut config.tracker.slowest_messages;
+        *of_flow = (*of_flow).max(config.slowest_messages);
         Self {
             dissector: Dissector::new(config.dissector),
             tracker: Tracker::new(config.tracker),

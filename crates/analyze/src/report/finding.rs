@@ -4,6 +4,7 @@ use serde::Serialize;
 
 use super::EndRow;
 use crate::judge::{Finding, Severity};
+use crate::printable::is_command;
 
 /// Frames before the first and behind the last one of a finding that help to understand it.
 const AROUND: u64 = 8;
@@ -83,13 +84,28 @@ pub(super) fn ladder_command(name: &str, qpn: u32, from: u64, to: u64) -> String
     format!("uroce ladder {} --qp {qpn:#x} --frames {from}..{to}", quoted(name))
 }
 
-/// The name as one word of a shell.
+/// The name as one word of a shell, without characters that a terminal takes for commands.
 fn quoted(name: &str) -> String {
     let is_plain = |letter: char| letter.is_ascii_alphanumeric() || "._-/%+=:,@".contains(letter);
     if !name.is_empty() && name.chars().all(is_plain) {
         return name.to_owned();
     }
+    if name.chars().any(is_command) {
+        return format!("$'{}'", name.chars().map(escaped).collect::<String>());
+    }
     format!("'{}'", name.replace('\'', "'\\''"))
+}
+
+/// A letter as it is written between `$'` and `'`.
+fn escaped(letter: char) -> String {
+    match letter {
+        '\'' | '\\' => format!("\\{letter}"),
+        _ if is_command(letter) => {
+            let mut bytes = [0; 4];
+            letter.encode_utf8(&mut bytes).bytes().map(|byte| format!("\\x{byte:02x}")).collect()
+        }
+        _ => letter.to_string(),
+    }
 }
 
 #[cfg(test)]
@@ -102,5 +118,7 @@ mod tests {
         assert_eq!(quoted("my file"), "'my file'");
         assert_eq!(quoted("it's; rm"), "'it'\\''s; rm'");
         assert_eq!(quoted(""), "''");
+        assert_eq!(quoted("n\x1b[31m's\\x"), "$'n\\x1b[31m\\'s\\\\x'");
+        assert_eq!(quoted("\u{202e}é"), "$'\\xe2\\x80\\xaeé'");
     }
 }

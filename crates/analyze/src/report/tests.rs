@@ -213,6 +213,18 @@ fn colour_only_if_asked_for() {
 }
 
 #[test]
+fn the_page_has_as_many_slow_messages_as_were_asked_for() {
+    let of = |slowest_messages| {
+        let config = AnalysisConfig { slowest_messages, ..AnalysisConfig::default() };
+        let report = report_of(&capture("loss.pcap"), config);
+        let page = report.to_text(TextStyle::default());
+        assert_eq!(page.matches("  SEND of ").count(), report.slowest_messages.len());
+        report.slowest_messages.len()
+    };
+    assert_eq!([2, 12, 20, 99].map(of), [2, 12, 20, 23]);
+}
+
+#[test]
 fn a_hostile_name_does_no_harm() {
     let mut report = report("loss.pcap");
     report.source = "x\x1b[2Jy".to_owned();

@@ -16,8 +16,6 @@ use crate::{TextStyle, printable};
 const CONVERSATIONS: usize = 20;
 /// Most findings on the page.
 const FINDINGS: usize = 20;
-/// Most slow messages on the page.
-const MESSAGES: usize = 5;
 
 const RESET: &str = "\x1b[0m";
 const BOLD: &str = "\x1b[1m";
@@ -185,7 +183,7 @@ impl TextPage {
         self.paragraph(4, &format!("{}{text}", flow.unwrap_or_default()));
         self.paragraph(4, row.advice);
         if !row.look.is_empty() {
-            self.line(&format!("    {}", row.look));
+            self.line(&format!("    {}", printable(&row.look)));
         }
     }
 
@@ -262,7 +260,7 @@ impl TextPage {
             return;
         }
         self.heading("Slowest messages");
-        for message in report.slowest_messages.iter().take(MESSAGES) {
+        for message in &report.slowest_messages {
             let time = duration(Duration::from_nanos(message.duration_ns));
             let again = match message.retransmitted {
                 0 => String::new(),
@@ -270,7 +268,7 @@ impl TextPage {
             };
             self.line(&format!("  {time:>8}  {} of {}{again}", message.verb, bytes(message.bytes)));
             if !message.look.is_empty() {
-                self.line(&format!("            {}", message.look));
+                self.line(&format!("            {}", printable(&message.look)));
             }
         }
     }

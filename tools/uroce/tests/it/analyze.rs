@@ -228,6 +228,32 @@ fn only_what_was_asked_for_is_drawn() {
     assert!(few.contains("297 more packets"), "{few}");
 }
 
+/// Frame 128 of the sample asks for the copy of 0xca5385 that frames 124 to 127 go over: frame 119 came behind a gap.
+#[test]
+fn the_ladder_of_the_sample_blames_no_packet_that_arrived() {
+    let drawn = json(&run(&format!("ladder {} --frames 105..135 --json", pcap("loss"))));
+    let rows = drawn["ladder"]["rows"].as_array().expect("rows");
+    let arrows: Vec<_> = rows.iter().filter_map(|row| row.get("arrow")).collect();
+    assert!(arrows.len() > 20 && arrows.iter().all(|arrow| arrow["is_lost"] == false), "{drawn}");
+    let note = |frame: u64| {
+        let arrow = arrows.iter().find(|arrow| arrow["frame"] == frame);
+        arrow.expect("it is drawn")["notes"].to_string()
+    };
+    assert!(note(123).contains("the missing packet is not in the capture"), "{}", note(123));
+    assert!(note(128).contains("the missing copy is not in the capture"), "{}", note(128));
+    let page = text(&run(&format!("analyze {}", pcap("loss"))));
+    assert!(!page.contains("behind the capture point"), "{page}");
+}
+
+#[test]
+fn the_commands_of_a_page_write_control_characters_of_a_name_as_a_shell_reads_them() {
+    let bytes = std::fs::read(pcap("loss")).expect("a capture of the repository");
+    let file = OwnFile::with("n\x1b[31m's.pcap", &bytes);
+    let output = uroce("analyze").arg(&file.path).output().expect("the program was built");
+    let page = text(&output);
+    assert!(!page.contains('\x1b') && page.contains("n\\x1b[31m\\'s.pcap' --qp "), "{page}");
+}
+
 #[test]
 fn a_ladder_as_svg() {
     let out = OwnFile::new("ladder.svg");
