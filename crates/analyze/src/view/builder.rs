@@ -77,10 +77,11 @@ impl ViewBuilder {
     }
 
     fn push_time(&mut self, time: Timestamp) {
-        self.packets.start.get_or_insert_with(|| {
+        if self.is_empty() {
             self.previous = time;
-            time
-        });
+        }
+        // The clocks of two interfaces differ: the first packet may not be the earliest.
+        self.packets.start = Some(self.packets.start.map_or(time, |start| start.min(time)));
         let since = time.difference(self.previous).cast_unsigned();
         self.previous = time;
         self.packets.columns.time_low.push(since & 0xffff_ffff);
@@ -91,7 +92,12 @@ impl ViewBuilder {
         let packet = row.packet;
         let asked = packet.reth.map_or(0, |reth| reth.length);
         let kind = PacketKind::of(packet);
-        let length = if kind == PacketKind::Read { asked } else { packet.payload_len };
+        let length = match kind {
+            PacketKind::Read => asked,
+            // The 16 bytes of a CNP are reserved, and no payload.
+            PacketKind::Cnp => 0,
+            _ => packet.payload_len,
+        };
         let icrc = match packet.icrc {
             IcrcStatus::Right => String::new(),
             other => other.to_string(),
@@ -220,6 +226,28 @@ mod tests {
             (high.expect("a row") << 32 | low.expect("a row")).cast_signed()
         };
         assert_eq!([time(0), time(1), time(2)], [0, 4_999_999_999, -1]);
+    }
+
+    #[test]
+    fn the_page_begins_with_its_earliest_packet() {
+        let mut builder = ViewBuilder::new(ViewConfig::default());
+        for nanoseconds in [5_000, 3_000, 4_000] {
+            let mut sample = Sample::write();
+            sample.packet.time = Timestamp::from_nanos(nanoseconds);
+            builder.handle_packet(&sample.row());
+        }
+        assert_eq!(builder.packets.start, Some(Timestamp::from_nanos(3_000)));
+    }
+
+    #[test]
+    fn the_reserved_bytes_of_a_cnp_are_no_payload() {
+        let mut sample = Sample::write();
+        sample.packet.bth.opcode = uroce_wire::Opcode::CNP;
+        sample.packet.opcode_info = sample.packet.bth.opcode.info();
+        sample.packet.payload_len = 16;
+        let mut builder = ViewBuilder::new(ViewConfig::default());
+        builder.handle_packet(&sample.row());
+        assert_eq!(builder.packets.columns.length.get(0), Some(0));
     }
 
     #[test]

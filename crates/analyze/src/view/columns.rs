@@ -92,12 +92,12 @@ pub(super) const FLAGS: [(&str, &str); 13] = [
     ("gap", "behind a gap"),
     ("marked", "congestion experienced"),
     ("cut", "cut by the capture"),
-    ("damaged", "ICRC wrong"),
+    ("icrc", "ICRC wrong"),
     ("solicited", "solicited event"),
     ("ackreq", "asks for an ACK"),
     ("second", "seen again at another interface"),
     ("unsolicited", "answers nothing under way"),
-    ("disbelieved", "nothing in it is believed"),
+    ("damaged", "damaged, not believed"),
 ];
 
 #[cfg(test)]

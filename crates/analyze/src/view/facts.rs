@@ -6,7 +6,7 @@ use uroce_wire::Service;
 
 use super::input::{Facts, ViewConversation, ViewEnd, ViewFinding};
 use crate::judge::{Finding, Judge, Severity};
-use crate::track::{Annotation, Conversation, Flow, Role, Tracker};
+use crate::track::{Annotation, Conversation, Flow, FlowId, FlowKey, Role, Tracker};
 
 impl Facts<'static> {
     /// The facts in `annotation`.
@@ -41,9 +41,11 @@ const fn is_response(role: Role) -> bool {
     matches!(role, Response | Acknowledgement | Nak(_) | ReservedNak(_) | RnrNak)
 }
 
-/// What `judge` found, and how connections came to their end.
-pub(super) fn findings(judge: &Judge) -> Vec<ViewFinding> {
-    let ends = judge.explanations().into_iter().map(|end| ViewFinding {
+/// What `judge` found, and how connections came to their end: of the flows that `is_told` takes, and
+/// of no flow.
+pub(super) fn findings(judge: &Judge, is_told: impl Fn(&FlowKey) -> bool) -> Vec<ViewFinding> {
+    let ends = judge.explanations().into_iter().filter(|end| is_told(&end.flow));
+    let ends = ends.map(|end| ViewFinding {
         rule: "end".to_owned(),
         title: "How the connection ended".to_owned(),
         meaning: String::new(),
@@ -51,7 +53,9 @@ pub(super) fn findings(judge: &Judge) -> Vec<ViewFinding> {
         text: end.text,
         frames: vec![end.frame],
     });
-    ends.chain(judge.findings().into_iter().map(finding)).collect()
+    let found = judge.findings().into_iter();
+    let found = found.filter(|finding| finding.flow.as_ref().is_none_or(&is_told));
+    ends.chain(found.map(finding)).collect()
 }
 
 fn finding(from: Finding) -> ViewFinding {
@@ -66,8 +70,17 @@ fn finding(from: Finding) -> ViewFinding {
     }
 }
 
-/// The conversations that `tracker` found, and those of one direction only.
-pub(super) fn conversations(tracker: &Tracker) -> Vec<ViewConversation> {
+/// The flows of `shown`, and their other directions.
+pub(super) fn keys_of(tracker: &Tracker, shown: &HashSet<FlowId>) -> HashSet<FlowKey> {
+    let is_told = |flow: &&Flow| {
+        shown.contains(&flow.id()) || flow.peer().is_some_and(|peer| shown.contains(&peer))
+    };
+    tracker.flows().iter().filter(is_told).map(|flow| *flow.key()).collect()
+}
+
+/// The conversations that `tracker` found, and those of one direction only, if they have a flow of
+/// `shown`.
+pub(super) fn conversations(tracker: &Tracker, shown: &HashSet<FlowId>) -> Vec<ViewConversation> {
     // A flow may have another peer since, or the same one again.
     let is_current = |(number, pair): &(usize, &Conversation)| {
         let first = tracker.flow(pair.flows[0]);
@@ -82,7 +95,11 @@ pub(super) fn conversations(tracker: &Tracker) -> Vec<ViewConversation> {
     });
     let paired: HashSet<_> = current().flat_map(|pair| pair.flows).collect();
     let alone = tracker.flows().iter().filter(|flow| !paired.contains(&flow.id()));
-    pairs.chain(alone.map(|flow| conversation(flow, None, ""))).collect()
+    let is_shown = |of: &ViewConversation| {
+        of.flows.iter().flatten().any(|flow| shown.contains(&FlowId(*flow)))
+    };
+    let all = pairs.chain(alone.map(|flow| conversation(flow, None, "")));
+    all.filter(is_shown).collect()
 }
 
 /// A conversation whose first end sends `flow`, and whose second end sends `back`.

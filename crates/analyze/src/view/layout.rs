@@ -104,6 +104,22 @@ headers! {
     Null "Loopback" 4 fields! {
         0 +32 Bytes "Address family" "" "";
     };
+    Erf "ERF record" 16 fields! {
+        0 +64 Bytes "Timestamp" "" "";
+        65 +7 Decimal "Type" "erf.types.type" "";
+        80 +16 Decimal "Record length" "erf.rlen" "";
+        96 +16 Decimal "Losses" "erf.lctr" "";
+        112 +16 Decimal "Wire length" "erf.wlen" "";
+    };
+    Lrh "Local route header" 8 fields! {
+        0 +4 Hex "Virtual lane" "infiniband.lrh.vl" "";
+        4 +4 Decimal "Link version" "infiniband.lrh.lver" "";
+        8 +4 Decimal "Service level" "infiniband.lrh.sl" "";
+        14 +2 Hex "Next header" "infiniband.lrh.lnh" "";
+        16 +16 Decimal "Destination LID" "infiniband.lrh.dlid" "";
+        37 +11 Decimal "Length in words" "infiniband.lrh.pktlen" "";
+        48 +16 Decimal "Source LID" "infiniband.lrh.slid" "";
+    };
     Ipv4 "IPv4" 20 fields! {
         0 +4 Decimal "Version" "ip.version" "";
         4 +4 Decimal "Header length in words" "ip.hdr_len" "";

@@ -33,7 +33,7 @@ pub(super) struct Meta<'a> {
     pub packets: usize,
     pub packets_left_out: u64,
     pub frames: u64,
-    /// Nanoseconds since 1970 of the first packet, as text: it has more digits than a script keeps.
+    /// Nanoseconds since 1970 of the earliest packet, as text: it has more digits than a script keeps.
     start: String,
     pub notes: Vec<String>,
     columns: Vec<ColumnEntry>,

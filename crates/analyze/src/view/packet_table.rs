@@ -13,7 +13,7 @@ pub(super) struct PacketTable {
     pub(super) bytes: Vec<u8>,
     pub(super) strings: StringTable,
     pub(super) layouts: Layouts,
-    /// When the first one was seen.
+    /// When the earliest one was seen.
     pub(super) start: Option<Timestamp>,
     /// Packets that found no room.
     pub(super) left_out: u64,

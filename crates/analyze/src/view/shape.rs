@@ -3,15 +3,11 @@
 use uroce_wire::{HeaderSet, OpcodeInfo};
 
 use super::layout::HeaderId;
-use crate::LinkType;
+use crate::dissect::{LinkLayer, link_layer};
+use crate::{Frame, LinkType, Timestamp};
 
 /// A header and the offset of its first byte in the frame.
 pub(super) type HeaderPlace = (HeaderId, u16);
-
-const ROCE_V1: u16 = 0x8915;
-const VLANS: [u16; 3] = [0x8100, 0x88a8, 0x9100];
-/// Tags that are followed in one frame.
-const MAX_VLANS: usize = 8;
 
 /// The extension headers in their order on the wire.
 const EXTENSIONS: [(HeaderSet, HeaderId); 9] = [
@@ -26,13 +22,64 @@ const EXTENSIONS: [(HeaderSet, HeaderId); 9] = [
     (HeaderSet::IETH, HeaderId::Ieth),
 ];
 
-/// The headers in front of the BTH of a frame, which is at `bth`. Headers that this does not know
-/// (tunnels, IP options) are left out: their bytes stay without fields.
-pub(super) fn network_places(link_type: LinkType, frame: &[u8], bth: usize) -> Vec<HeaderPlace> {
-    let mut walk = Walk { frame, bth, at: 0, places: Vec::new() };
-    let ethertype = walk.link(link_type);
-    walk.network(ethertype);
-    walk.places
+/// The headers in front of the BTH of a frame, which is at `bth`, where dissection finds them. Headers
+/// that have no table (tunnels, IP options) are left out: their bytes stay without fields.
+pub(super) fn network_places(link_type: LinkType, data: &[u8], bth: usize) -> Vec<HeaderPlace> {
+    let Some(layer) = layer_of(link_type, data) else { return Vec::new() };
+    let mut places = Vec::new();
+    // A header is shown if all of it lies in front of the BTH.
+    let mut take = |id: HeaderId, at: usize| {
+        let is_whole = at + id.length() <= bth.min(data.len());
+        places.extend(u16::try_from(at).ok().filter(|_| is_whole).map(|at| (id, at)));
+    };
+    if let Some(id) = link_header(link_type) {
+        take(id, 0);
+    }
+    layer.tags.clone().for_each(|at| take(HeaderId::Vlan, at));
+    if let Some(at) = layer.lrh {
+        take(HeaderId::Lrh, at);
+    }
+    if let Some(id) = network_header(&layer, data) {
+        take(id, layer.network);
+    }
+    if let Some(at) = layer.udp {
+        take(HeaderId::Udp, at);
+    }
+    places
+}
+
+fn layer_of(link_type: LinkType, data: &[u8]) -> Option<LinkLayer> {
+    link_layer(&Frame {
+        number: 0,
+        interface: 0,
+        time: Timestamp::default(),
+        link_type,
+        direction: None,
+        original_len: data.len() as u32,
+        data,
+        comment: "",
+    })
+}
+
+/// The header that a frame begins with, if its link layer has one.
+const fn link_header(link_type: LinkType) -> Option<HeaderId> {
+    match link_type {
+        LinkType::Ethernet => Some(HeaderId::Ethernet),
+        LinkType::LinuxSll => Some(HeaderId::Sll),
+        LinkType::LinuxSll2 => Some(HeaderId::Sll2),
+        LinkType::Null | LinkType::Loop => Some(HeaderId::Null),
+        LinkType::Erf => Some(HeaderId::Erf),
+        LinkType::RawIp | LinkType::Infiniband | LinkType::Other(_) => None,
+    }
+}
+
+fn network_header(layer: &LinkLayer, data: &[u8]) -> Option<HeaderId> {
+    match data.get(layer.network).map(|first| first >> 4) {
+        _ if layer.is_grh => Some(HeaderId::Grh),
+        Some(4) if layer.is_ip => Some(HeaderId::Ipv4),
+        Some(6) if layer.is_ip => Some(HeaderId::Ipv6),
+        _ => None,
+    }
 }
 
 /// The BTH at `bth` and the extension headers of its opcode.
@@ -49,75 +96,6 @@ pub(super) fn transport_places(bth: usize, info: Option<&OpcodeInfo>) -> Vec<Hea
     .collect()
 }
 
-struct Walk<'f> {
-    frame: &'f [u8],
-    bth: usize,
-    at: usize,
-    places: Vec<HeaderPlace>,
-}
-
-impl Walk<'_> {
-    /// Takes a header if all of it lies in front of the BTH.
-    fn take(&mut self, id: HeaderId) -> Option<usize> {
-        let begin = self.at;
-        let end = begin + id.length();
-        let at = u16::try_from(begin).ok()?;
-        if end > self.bth || end > self.frame.len() {
-            return None;
-        }
-        self.places.push((id, at));
-        self.at = end;
-        Some(begin)
-    }
-
-    fn number(&self, at: usize) -> u16 {
-        let byte = |at: usize| u16::from(self.frame.get(at).copied().unwrap_or(0));
-        byte(at) << 8 | byte(at + 1)
-    }
-
-    /// Takes the link's headers and gives the ethertype, if they have one.
-    fn link(&mut self, link_type: LinkType) -> Option<u16> {
-        match link_type {
-            LinkType::Ethernet => {
-                let at = self.take(HeaderId::Ethernet)?;
-                Some(self.vlans(self.number(at + 12)))
-            }
-            LinkType::LinuxSll => self.take(HeaderId::Sll).map(|at| self.number(at + 14)),
-            LinkType::LinuxSll2 => self.take(HeaderId::Sll2).map(|at| self.number(at)),
-            LinkType::Null | LinkType::Loop => self.take(HeaderId::Null).and(None),
-            _ => None,
-        }
-    }
-
-    fn vlans(&mut self, mut ethertype: u16) -> u16 {
-        for _ in 0..MAX_VLANS {
-            if !VLANS.contains(&ethertype) {
-                break;
-            }
-            let Some(at) = self.take(HeaderId::Vlan) else { break };
-            ethertype = self.number(at + 2);
-        }
-        ethertype
-    }
-
-    fn network(&mut self, ethertype: Option<u16>) {
-        if ethertype == Some(ROCE_V1) {
-            self.take(HeaderId::Grh);
-            return;
-        }
-        let first = self.frame.get(self.at).copied().unwrap_or(0);
-        let (id, length) = match first >> 4 {
-            4 => (HeaderId::Ipv4, usize::from(first & 15) * 4),
-            6 => (HeaderId::Ipv6, HeaderId::Ipv6.length()),
-            _ => return,
-        };
-        if let Some(begin) = self.take(id) {
-            self.at = self.at.max(begin + length);
-            self.take(HeaderId::Udp);
-        }
-    }
-}
-
 #[cfg(test)]
 mod tests {
     use proptest::prelude::*;
@@ -125,9 +103,21 @@ mod tests {
 
     use super::*;
 
-    fn frame(link: &[u8], rest: usize) -> Vec<u8> {
-        let mut bytes = link.to_vec();
-        bytes.extend(std::iter::repeat_n(0, rest));
+    const UDP: u8 = 17;
+
+    /// `link`, and an IPv4 header that begins with `first` behind it, and UDP.
+    fn ipv4(link: &[u8], first: u8) -> Vec<u8> {
+        let mut bytes = [link, &[0; 100]].concat();
+        bytes[link.len()] = first;
+        bytes[link.len() + 9] = UDP;
+        bytes
+    }
+
+    /// `link`, and an IPv6 header behind it, or a GRH, before `next`.
+    fn ipv6(link: &[u8], next: u8) -> Vec<u8> {
+        let mut bytes = [link, &[0; 100]].concat();
+        bytes[link.len()] = 0x60;
+        bytes[link.len() + 6] = next;
         bytes
     }
 
@@ -139,8 +129,8 @@ mod tests {
 
     #[test]
     fn ipv4_in_a_vlan() {
-        let link = ethernet(&[0x8100, 5, 0x0800, 0x4500]);
-        let places = network_places(LinkType::Ethernet, &frame(&link, 100), 46);
+        let link = ethernet(&[0x8100, 5, 0x0800]);
+        let places = network_places(LinkType::Ethernet, &ipv4(&link, 0x45), 46);
         let expected = [
             (HeaderId::Ethernet, 0),
             (HeaderId::Vlan, 14),
@@ -152,15 +142,59 @@ mod tests {
 
     #[test]
     fn ip_options_are_passed_over() {
-        let places = network_places(LinkType::RawIp, &frame(&[0x46], 100), 32);
+        let places = network_places(LinkType::RawIp, &ipv4(&[], 0x46), 32);
         assert_eq!(places, [(HeaderId::Ipv4, 0), (HeaderId::Udp, 24)]);
     }
 
     #[test]
     fn roce_v1_has_a_grh() {
-        let link = ethernet(&[ROCE_V1]);
-        let places = network_places(LinkType::Ethernet, &frame(&link, 100), 54);
+        let link = ethernet(&[0x8915]);
+        let places = network_places(LinkType::Ethernet, &ipv6(&link, 0x1b), 54);
         assert_eq!(places, [(HeaderId::Ethernet, 0), (HeaderId::Grh, 14)]);
+    }
+
+    #[test]
+    fn udp_is_behind_the_extension_headers_of_ipv6() {
+        let link = ethernet(&[0x86dd]);
+        let mut frame = ipv6(&link, 0);
+        frame[54] = UDP;
+        let places = network_places(LinkType::Ethernet, &frame, 70);
+        let expected = [(HeaderId::Ethernet, 0), (HeaderId::Ipv6, 14), (HeaderId::Udp, 62)];
+        assert_eq!(places, expected);
+    }
+
+    #[test]
+    fn a_timestamp_of_erf_is_no_ip_header() {
+        let mut record = [0; 18];
+        record[0] = 0x45;
+        record[8] = 2;
+        let frame = ipv4(&[&record[..], &ethernet(&[0x0800])].concat(), 0x45);
+        let places = network_places(LinkType::Erf, &frame, 60);
+        assert_eq!(places, [(HeaderId::Erf, 0), (HeaderId::Ipv4, 32), (HeaderId::Udp, 52)]);
+        assert_eq!(network_places(LinkType::Other(9999), &ipv4(&[], 0x45), 28), []);
+    }
+
+    #[test]
+    fn a_virtual_lane_is_no_ip_version() {
+        for lane in [0x40, 0x60] {
+            let lrh = [lane, 3, 0, 1, 0, 20, 0, 2];
+            let places = network_places(LinkType::Infiniband, &ipv6(&lrh, 0x1b), 48);
+            assert_eq!(places, [(HeaderId::Lrh, 0), (HeaderId::Grh, 8)]);
+            let local = [lane, 2, 0, 1, 0, 20, 0, 2];
+            let places = network_places(LinkType::Infiniband, &ipv6(&local, 0x1b), 8);
+            assert_eq!(places, [(HeaderId::Lrh, 0)]);
+        }
+    }
+
+    #[test]
+    fn tags_behind_a_cooked_header_are_found() {
+        let mut link = [0; 20];
+        link[14..16].copy_from_slice(&[0x81, 0]);
+        link[18..].copy_from_slice(&[8, 0]);
+        let places = network_places(LinkType::LinuxSll, &ipv4(&link, 0x45), 48);
+        let expected =
+            [(HeaderId::Sll, 0), (HeaderId::Vlan, 16), (HeaderId::Ipv4, 20), (HeaderId::Udp, 40)];
+        assert_eq!(places, expected);
     }
 
     #[test]

@@ -22,14 +22,17 @@ pub(super) struct Statistics {
     pub cnps: [u64; 2],
     /// Packets that the network marked.
     pub marked: [u64; 2],
-    /// Packets with a wrong ICRC.
+    /// Damaged packets: their ICRC is wrong where others are right.
     pub damaged: [u64; 2],
-    /// Nanoseconds from the start of the page to its first packet and to its last.
+    /// When its earliest and its latest packet were seen, in nanoseconds since the first packet of the
+    /// page.
     pub time: Option<[i64; 2]>,
 }
 
 /// Bit of a packet that was seen before, at another interface.
 const SECOND: u32 = 10;
+/// Bit of a damaged packet.
+const DAMAGED: u32 = 12;
 
 /// Which conversation a flow belongs to, and which end sends it.
 pub(super) type FlowEntry = Option<(usize, usize)>;
@@ -71,7 +74,7 @@ impl Statistics {
             (&mut self.rnrs, u64::from(is(PacketKind::Rnr))),
             (&mut self.cnps, u64::from(is(PacketKind::Cnp))),
             (&mut self.marked, has(5)),
-            (&mut self.damaged, has(7)),
+            (&mut self.damaged, has(DAMAGED)),
         ];
         for (pair, count) in counts {
             pair[end & 1] += count;
@@ -89,7 +92,26 @@ mod tests {
     use super::super::builder::{ViewBuilder, ViewConfig};
     use super::super::testing::Sample;
     use super::*;
-    use crate::Timestamp;
+    use crate::{IcrcStatus, Timestamp};
+
+    #[test]
+    fn the_bits_are_those_of_their_flags() {
+        let of = |bit: u32| super::super::columns::FLAGS[bit as usize].0;
+        assert_eq!((of(SECOND), of(DAMAGED)), ("second", "damaged"));
+    }
+
+    #[test]
+    fn a_wrong_icrc_alone_is_no_damage() {
+        let mut builder = ViewBuilder::new(ViewConfig::default());
+        for is_damaged in [false, false, true] {
+            let mut sample = Sample::write();
+            sample.packet.icrc = IcrcStatus::Wrong { found: 0, expected: 1 };
+            sample.facts.is_damaged = is_damaged;
+            builder.handle_packet(&sample.row());
+        }
+        let counts = count(&builder.packets.columns, &[Some((0, 0))], 1);
+        assert_eq!((counts[0].packets, counts[0].damaged), ([3, 0], [1, 0]));
+    }
 
     #[test]
     fn each_end_is_counted_by_itself() {

@@ -26,6 +26,7 @@ impl Sample {
         let reth = Reth { va: 0x1000, rkey: 0x77, length: 64 };
         let mut frame = vec![0; Self::BTH + 28];
         frame[12..15].copy_from_slice(&[8, 0, 0x45]);
+        frame[23] = 17;
         bth.write(&mut frame[Self::BTH..]).expect("room");
         reth.write(&mut frame[Self::BTH + 12..]).expect("room");
         frame.extend(Self::PAYLOAD.repeat(16));

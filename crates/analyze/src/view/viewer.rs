@@ -1,19 +1,23 @@
 //! From frames to a page.
 
+use std::collections::HashSet;
+
 use super::builder::{ViewBuilder, ViewConfig};
-use super::facts::{conversations, findings};
+use super::facts::{conversations, findings, keys_of};
 use super::input::{Facts, ViewRow, ViewSummary};
 use super::page::Page;
 use crate::judge::Judge;
+use crate::quantity::count;
 use crate::report::{Known, Seen};
-use crate::track::{Tracker, TrackerConfig};
+use crate::track::{FlowId, FlowKey, Tracker, TrackerConfig};
 use crate::{Dissector, DissectorConfig, Filter, Frame, FrameKind, Packet};
 
 /// Makes a page of a capture: takes frames apart, follows their flows, and keeps the packets that a
 /// filter chooses.
 ///
-/// All packets are followed, also those that the filter does not choose: otherwise one that is sent
-/// again would look new.
+/// The packets that the filter does not choose are followed, too: otherwise one that is sent again
+/// would look new. Conversations without a packet in the page, and what went wrong in them, are not
+/// told.
 ///
 /// ```
 /// use uroce_analyze::view::{ViewConfig, Viewer};
@@ -37,6 +41,7 @@ pub struct Viewer {
     packets: Packets,
     frames: u64,
     malformed: u64,
+    not_captured: u64,
 }
 
 /// Everything behind the dissector.
@@ -47,6 +52,8 @@ struct Packets {
     builder: ViewBuilder,
     filter: Filter,
     known: Known,
+    /// Flows with a packet in the page.
+    shown: HashSet<FlowId>,
     not_chosen: u64,
 }
 
@@ -59,9 +66,11 @@ impl Viewer {
             builder: ViewBuilder::new(config),
             filter,
             known: Known::default(),
+            shown: HashSet::new(),
             not_chosen: 0,
         };
-        Self { dissector: Dissector::new(dissector), packets, frames: 0, malformed: 0 }
+        let dissector = Dissector::new(dissector);
+        Self { dissector, packets, frames: 0, malformed: 0, not_captured: 0 }
     }
 
     /// Takes over what a first reading of the capture told: what the filter asks for is then known from
@@ -84,6 +93,11 @@ impl Viewer {
         self.malformed += u64::from(matches!(kind, FrameKind::RoceMalformed(_)));
     }
 
+    /// The capture says that so many packets are missing in it, altogether.
+    pub fn handle_not_captured(&mut self, packets: u64) {
+        self.not_captured = packets;
+    }
+
     /// Packets that the page has.
     pub fn packets(&self) -> usize {
         self.packets.builder.len()
@@ -98,24 +112,43 @@ impl Viewer {
     pub fn finish(self, title: &str, notes: &[String]) -> Page {
         let mut notes = notes.to_vec();
         notes.extend(self.own_notes());
-        let Packets { mut tracker, mut judge, builder, .. } = self.packets;
+        let Packets { mut tracker, mut judge, builder, filter, shown, .. } = self.packets;
         tracker.finish();
         judge.finish(&tracker);
+        let told = (!filter.is_empty()).then(|| keys_of(&tracker, &shown));
+        let is_told = |flow: &FlowKey| told.as_ref().is_none_or(|keys| keys.contains(flow));
         let summary = ViewSummary {
             title: title.to_owned(),
             frames: self.frames,
             notes,
-            conversations: conversations(&tracker),
-            findings: findings(&judge),
+            conversations: conversations(&tracker, &shown),
+            findings: findings(&judge, is_told),
         };
         builder.finish(&summary)
     }
 
     fn own_notes(&self) -> impl Iterator<Item = String> {
-        let count = |count: u64, text: &str| (count > 0).then(|| format!("{count} {text}"));
-        let not_chosen = count(self.packets.not_chosen, "packets are left out by the filter.");
-        let malformed = count(self.malformed, "frames look like RoCE but hold no packet.");
-        not_chosen.into_iter().chain(malformed)
+        let untracked = self.packets.tracker.summary().untracked_packets;
+        let (not_chosen, malformed) = (self.packets.not_chosen, self.malformed);
+        let notes = [
+            (not_chosen, format!("{not_chosen} packets are left out by the filter.")),
+            (malformed, format!("{malformed} frames look like RoCE but hold no packet.")),
+            (
+                untracked,
+                format!(
+                    "Not analysed: {} of more flows than are followed. They belong to no conversation.",
+                    count(untracked, "packet")
+                ),
+            ),
+            (
+                self.not_captured,
+                format!(
+                    "Not captured: {}, as the capture itself says.",
+                    count(self.not_captured, "packet")
+                ),
+            ),
+        ];
+        notes.into_iter().filter(|(number, _)| *number > 0).map(|(_, note)| note)
     }
 }
 
@@ -135,6 +168,7 @@ impl Packets {
             self.not_chosen += 1;
             return;
         }
+        let rows = self.builder.len();
         self.builder.handle_packet(&ViewRow {
             packet,
             link_type: frame.link_type,
@@ -144,6 +178,9 @@ impl Packets {
             comment: frame.comment,
             facts: Facts::new(&annotation),
         });
+        if self.builder.len() > rows {
+            self.shown.insert(annotation.flow);
+        }
     }
 
     fn is_chosen(&self, seen: &Seen<'_>, comment: &str) -> bool {

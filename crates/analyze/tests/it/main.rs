@@ -18,6 +18,7 @@ mod reader;
 mod readers_by_the_book;
 mod reports;
 mod rxe_captures;
+mod scripts;
 mod talk;
 mod track;
 mod tshark;

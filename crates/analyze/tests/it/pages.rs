@@ -5,8 +5,8 @@ use uroce_analyze::report::{Analysis, AnalysisConfig, Known};
 use uroce_analyze::view::{ViewConfig, Viewer};
 use uroce_analyze::{DissectorConfig, Filter};
 
-use crate::capture::{ethernet, ipv4};
-use crate::talk::{ACK, LEFT, RIGHT, SEQUENCE_NAK, Talk};
+use crate::capture::{covered, ethernet, frame, ipv4};
+use crate::talk::{ACCESS_NAK, ACK, LEFT, RIGHT, SEQUENCE_NAK, Talk};
 
 const HOSTILE: &str = "</script><script>alert(1)</script><img src=x onerror=alert(2)>\u{202e}&\"'";
 
@@ -94,6 +94,57 @@ fn what_the_filter_leaves_out_is_followed_and_counted() {
     let notes = texts(&meta["notes"]).join("\n");
     assert!(notes.contains("9 packets are left out by the filter."), "{notes}");
     assert_eq!(meta["conversations"].as_array().map(Vec::len), Some(1));
+}
+
+/// [`talk`] in network 0, and in network 1 a WRITE that is refused.
+fn two_talks() -> Talk {
+    let mut two = talk();
+    two.net = 1;
+    two.write(0, 1);
+    two.answer(0, ACCESS_NAK);
+    two
+}
+
+#[test]
+fn a_page_tells_nothing_of_conversations_that_are_not_chosen() {
+    let of = |filter: Filter| page_of(&two_talks(), viewer(filter), "t", &[]);
+    let host = |address: &str| Filter::default().with_host(address.parse().expect("an address"));
+    let whole = of(Filter::default());
+    assert!(whole.contains("10.0.1."), "{}", meta(&whole));
+    let first = of(host("10.0.0.1"));
+    assert!(first.contains("10.0.0.1"), "{first}");
+    assert!(!first.contains("10.0.1."), "{}", meta(&first));
+    assert_eq!(meta(&first)["conversations"].as_array().map(Vec::len), Some(1));
+    let rules = |page: &str| {
+        let findings = meta(page)["findings"].as_array().expect("a list").clone();
+        findings.iter().map(|finding| finding["rule"].to_string()).collect::<Vec<_>>()
+    };
+    assert_eq!(rules(&first), rules(&page_of(&talk(), viewer(Filter::default()), "t", &[])));
+    let second = of(host("10.0.1.1"));
+    assert!(!second.contains("10.0.0.") && rules(&second).contains(&"\"end\"".to_owned()));
+    // What the other end of a chosen packet did wrong is told, too.
+    let write = of(host("10.0.1.1").with_opcode("write".parse().expect("a word")));
+    assert!(rules(&write).contains(&"\"end\"".to_owned()), "{}", meta(&write));
+}
+
+#[test]
+fn what_was_not_analysed_or_not_captured_is_told() {
+    let mut many = Talk::new();
+    for qpn in 0..4100u32 {
+        let mut send = covered(0x04, 1, &[7; 8]);
+        send[5..8].copy_from_slice(&(qpn + 0x100).to_be_bytes()[1..]);
+        many.raw(frame(1, &send));
+    }
+    let notes = |not_captured: u64| {
+        let mut viewer = viewer(Filter::default());
+        viewer.handle_not_captured(not_captured);
+        let meta = meta(&page_of(&many, viewer, "t", &[]));
+        texts(&meta["notes"]).iter().map(|note| (*note).to_owned()).collect::<Vec<_>>()
+    };
+    let untracked = "Not analysed: 4 packets of more flows than are followed. They belong to no \
+        conversation.";
+    assert_eq!(notes(0), [untracked]);
+    assert_eq!(notes(1), [untracked, "Not captured: 1 packet, as the capture itself says."]);
 }
 
 #[test]

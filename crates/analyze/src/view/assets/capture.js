@@ -104,19 +104,17 @@ class Capture {
   // Why a packet was sent again, in a few words.
   repeatText(row) {
     if (!this.has(row, 'retransmission')) return '';
-    const cause = this.text('cause', row) || 'cause not seen';
     const first = this.columns.first_seen[row];
-    return `again: ${cause}${first ? ` (first #${first})` : ''}`;
+    return againText(this.text('cause', row)) + (first ? ` (first #${first})` : '');
   }
 
   // What is remarkable about a packet, most important first.
   remarks(row) {
     const remarks = [this.text('note', row), this.repeatText(row)];
-    for (const flag of ['second', 'duplicate', 'reordered', 'gap', 'unsolicited', 'marked', 'cut']) {
+    for (const flag of ['damaged', 'second', 'duplicate', 'reordered', 'gap', 'unsolicited', 'marked', 'cut']) {
       if (this.has(row, flag)) remarks.push(this.meta.flags.find(([id]) => id === flag)[1]);
     }
-    const icrc = this.text('icrc', row);
-    if (this.has(row, 'damaged')) remarks.push(`ICRC ${icrc}`);
+    if (this.has(row, 'icrc')) remarks.push(`ICRC ${this.text('icrc', row)}`);
     remarks.push(this.text('comment', row));
     return remarks.filter((text) => text !== '');
   }
@@ -154,4 +152,8 @@ class Capture {
       sum += head[row] + payload[row] + tail[row];
     }
   }
+}
+
+function againText(cause) {
+  return `again: ${cause || 'cause not seen'}`;
 }

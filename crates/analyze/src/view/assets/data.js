@@ -39,15 +39,18 @@ function columnsOf(meta, bytes) {
   return columns;
 }
 
-// Times in nanoseconds since the first packet, from the differences that the page carries.
+// Times in nanoseconds since the earliest packet, from the differences that the page carries.
 function timesOf(columns, count) {
   const times = new Float64Array(count);
   const low = columns.time_low;
   const high = new Int32Array(columns.time_high.buffer, columns.time_high.byteOffset, count);
   let time = 0;
+  // Of two interfaces, the first packet may have the later clock.
+  let earliest = 0;
   for (let row = 0; row < count; row++) {
     time += high[row] * 4294967296 + low[row];
     times[row] = time;
+    earliest = Math.min(earliest, time);
   }
-  return times;
+  return times.map((time) => time - earliest);
 }

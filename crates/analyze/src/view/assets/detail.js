@@ -54,7 +54,7 @@ class Detail {
     if (columns.round_trip[row] !== NONE) add('Round trip', spanText(columns.round_trip[row] * 10));
     if (columns.outstanding[row] !== NONE) add('On the way', `${bytesText(columns.outstanding[row])} of requests after it`);
     if (capture.text('note', row)) add('Says', capture.text('note', row));
-    const flags = capture.meta.flags.filter(([id]) => capture.has(row, id) && !['response', 'retransmission', 'damaged'].includes(id));
+    const flags = capture.meta.flags.filter(([id]) => capture.has(row, id) && !['response', 'retransmission', 'icrc'].includes(id));
     if (flags.length > 0) add('Marks', flags.map(([, text]) => text).join(', '));
     if (capture.text('icrc', row)) add('ICRC', capture.text('icrc', row));
     if (capture.text('comment', row)) add('Comment', capture.text('comment', row));

@@ -27,6 +27,7 @@ function textTest(capture, word) {
   const matches = (texts) => Uint8Array.from(texts, (text) => text.toLowerCase().includes(word) ? 1 : 0);
   const opcodes = matches(meta.opcodes);
   const strings = matches(meta.strings);
+  const repeats = matches(meta.strings.map(againText));
   let flags = 0;
   meta.flags.forEach(([id, text], bit) => {
     if (id.includes(word) || text.includes(word)) flags |= 1 << bit;
@@ -34,7 +35,8 @@ function textTest(capture, word) {
   const findings = 'finding'.startsWith(word) && word.length > 3;
   return (row) => opcodes[columns.opcode[row]] === 1
     || (columns.flags[row] & flags) !== 0
-    || strings[columns.note[row]] === 1 || strings[columns.cause[row]] === 1
+    || strings[columns.note[row]] === 1
+    || (repeats[columns.cause[row]] === 1 && capture.has(row, 'retransmission'))
     || strings[columns.comment[row]] === 1 || strings[columns.icrc[row]] === 1
     || (findings && capture.findingOf.has(row));
 }

@@ -46,12 +46,12 @@ function spanText(nanoseconds) {
 // Digits behind the second: 9 if the capture has nanoseconds, 6 if it has microseconds.
 let timeDigits = 6;
 
-// A point in time since the first packet, in seconds.
+// A point in time since the earliest packet, in seconds.
 function timeText(nanoseconds) {
   return (nanoseconds / 1e9).toFixed(timeDigits);
 }
 
-// The date of the first packet in UTC. `start` has more digits than a number keeps.
+// The date of the earliest packet in UTC. `start` has more digits than a number keeps.
 function dateText(start) {
   if (start === '0') return '';
   const date = new Date(Number(start.slice(0, -6)));

@@ -20,7 +20,7 @@ function keyTable(page) {
     [[']'], 'next conversation', () => page.conversations.move(1)],
     [['['], 'conversation before', () => page.conversations.move(-1)],
     [['s'], 'requests of the other end', () => selection.chooseRequester(1 - selection.requester)],
-    [['a'], 'every conversation, or one', () => selection.chooseEvery(!selection.every)],
+    [['a'], 'list of every conversation, or of one', () => selection.chooseEvery(!selection.every)],
     [['l'], 'ladder, or list', () => page.toggleLadder()],
     [['/'], 'filter', () => page.filter.focus()],
     [['+', '='], 'zoom in', () => view.zoom(0.5, page.selectedTime())],

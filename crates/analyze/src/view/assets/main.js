@@ -96,6 +96,7 @@ class ViewPage {
   showRows() {
     const { selection } = this;
     byId('every').checked = selection.every;
+    byId('every').disabled = selection.ladder;
     if (this.filter.value !== selection.filter) this.filter.value = selection.filter;
     byId('row-count').textContent = plural(selection.rows.length, 'packet');
     this.list.reveal();
@@ -130,6 +131,7 @@ class ViewPage {
     byId('list-head').hidden = ladder;
     byId('tab-ladder').setAttribute('aria-selected', ladder);
     byId('tab-list').setAttribute('aria-selected', !ladder);
+    this.selection.chooseLadder(ladder);
     this.list.reveal();
     this.ladder.reveal();
   }

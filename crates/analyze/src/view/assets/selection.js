@@ -8,6 +8,7 @@ class Selection {
     this.row = -1;
     this.filter = '';
     this.every = false;
+    this.ladder = false;
     this.rows = new Uint32Array(0);
     this.listeners = [];
   }
@@ -26,7 +27,8 @@ class Selection {
     this.conversation = conversation;
     this.requester = this.busierEnd();
     this.findRows();
-    this.row = row >= 0 ? row : this.rows.length > 0 ? this.rows[0] : -1;
+    const first = this.rows.find((other) => this.capture.conversationOf(other) === conversation);
+    this.row = row >= 0 ? row : first ?? -1;
     this.tell('conversation', 'requester', 'rows', 'row');
   }
 
@@ -51,6 +53,14 @@ class Selection {
     this.tell('rows');
   }
 
+  // A ladder has two ends: it shows one conversation, whatever else is chosen.
+  chooseLadder(ladder) {
+    if (ladder === this.ladder) return;
+    this.ladder = ladder;
+    this.findRows();
+    this.tell('rows');
+  }
+
   chooseFilter(text) {
     this.filter = text;
     this.findRows();
@@ -60,7 +70,7 @@ class Selection {
   findRows() {
     const { capture } = this;
     let rows;
-    if (this.every) {
+    if (this.every && !this.ladder) {
       rows = Uint32Array.from({ length: capture.count }, (_, row) => row);
     } else {
       rows = capture.rowsOf(this.conversation);

@@ -27,11 +27,24 @@ class SequencePainter {
       if (psns[i] < low) low = psns[i];
       if (psns[i] + spans[i] > high) high = psns[i] + spans[i];
     }
+    for (const i of this.waiting(plot)) {
+      low = Math.min(low, psns[i]);
+      high = Math.max(high, psns[i] + spans[i]);
+    }
     if (low > high) [low, high] = [0, sequence.top];
     // Room for the R above a mark at the top.
     const room = Math.max(1, (high - low) * Math.max(0.06, 20 / plot.area.height));
     this.low = low - room;
     this.high = high + room;
+  }
+
+  // RNR NAKs in front of what is shown whose wait reaches in.
+  waiting(plot) {
+    const { sequence } = this;
+    const marks = sequence.marks.get('rnr');
+    if (!marks) return [];
+    const [from, to] = sequence.waitsAt(marks, plot.view.begin);
+    return marks.indices.slice(from, to).filter((i) => sequence.times[i] + sequence.wait(i) > plot.view.begin);
   }
 
   y(plot, psn) {
@@ -100,7 +113,7 @@ class SequencePainter {
     for (const name of PAINT_ORDER) {
       const marks = sequence.marks.get(name);
       if (!marks) continue;
-      const from = lowerBound(marks.times, plot.view.begin);
+      const from = name === 'rnr' ? sequence.waitsAt(marks, plot.view.begin)[0] : lowerBound(marks.times, plot.view.begin);
       const to = lowerBound(marks.times, plot.view.end);
       if (from === to) continue;
       context.fillStyle = this.theme.color(name === 'repeat' ? 'repeat' : `kind-${name}`);
@@ -161,9 +174,12 @@ class SequencePainter {
   }
 
   drawWait(plot, context, x, y, i) {
-    const wait = this.capture.columns.wait[this.sequence.rows[i]] * 1000;
-    const length = Math.max(6, wait / (plot.view.end - plot.view.begin) * plot.area.width);
-    context.fillRect(x, y - 1.5, Math.min(length, plot.area.width * 2), 3);
+    const { x: left, width } = plot.area;
+    const length = Math.max(6, this.sequence.wait(i) / (plot.view.end - plot.view.begin) * width);
+    // Only what is in the plot: from inside a long wait, its ends are far away.
+    const from = Math.max(x, left);
+    const to = Math.min(x + length, left + width);
+    if (to > from) context.fillRect(from, y - 1.5, to - from, 3);
     context.fillRect(x - 1, y - 5, 2, 10);
   }
 

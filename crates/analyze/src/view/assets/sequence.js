@@ -1,6 +1,9 @@
 // What the plots draw: the packets that belong to the requests of one end of a conversation, both
 // its requests and the answers to them, in the order of time.
 
+// The longest wait that an RNR NAK can ask for, in nanoseconds.
+const LONGEST_WAIT = 655.36e6;
+
 class Sequence {
   constructor(capture, conversation, requester) {
     this.capture = capture;
@@ -8,8 +11,8 @@ class Sequence {
     const count = this.rows.length;
     this.times = Float64Array.from(this.rows, (row) => capture.times[row]);
     this.kinds = Uint8Array.from(this.rows, (row) => capture.columns.kind[row]);
-    this.base = this.lowestPsn();
-    this.psns = Float64Array.from(this.rows, (row, i) => this.hasPsn(i) ? capture.psn(row) - this.base : 0);
+    [this.base, this.top] = this.range();
+    this.psns = Float64Array.from(this.rows, (_, i) => this.place(i));
     this.findSpans();
     this.sortMarks();
     this.findAcknowledged();
@@ -21,12 +24,30 @@ class Sequence {
     return this.capture.kinds[this.kinds[i]] !== 'cnp';
   }
 
-  lowestPsn() {
-    let lowest = Infinity;
-    for (let i = 0; i < this.rows.length; i++) {
-      if (this.hasPsn(i)) lowest = Math.min(lowest, this.capture.psn(this.rows[i]));
+  // It answers nothing under way: its PSN tells nothing about the requests.
+  isStray(i) {
+    return this.capture.has(this.rows[i], 'unsolicited');
+  }
+
+  // The lowest PSN, and how many there are up to the highest one. A stray answer may be far away from
+  // both: it counts only where there is nothing else.
+  range() {
+    const known = this.rows.map((_, i) => i).filter((i) => this.hasPsn(i));
+    const own = known.filter((i) => !this.isStray(i));
+    let [lowest, highest] = [Infinity, -Infinity];
+    for (const i of own.length > 0 ? own : known) {
+      const psn = this.capture.psn(this.rows[i]);
+      lowest = Math.min(lowest, psn);
+      highest = Math.max(highest, psn);
     }
-    return lowest === Infinity ? 0 : lowest;
+    return lowest === Infinity ? [0, 1] : [lowest, highest - lowest + 1];
+  }
+
+  // Where a packet is drawn: at its PSN, and a stray answer no further than at the edge.
+  place(i) {
+    if (!this.hasPsn(i)) return 0;
+    const psn = this.capture.psn(this.rows[i]) - this.base;
+    return this.isStray(i) ? Math.max(0, Math.min(psn, this.top - 1)) : psn;
   }
 
   // How many PSNs each packet takes. A READ takes those up to the next request: its answers.
@@ -35,13 +56,11 @@ class Sequence {
     const { kindOf } = capture;
     const isFirst = (row) => !capture.has(row, 'response') && !capture.has(row, 'retransmission');
     const starts = this.psns.filter((_, i) => this.hasPsn(i) && isFirst(this.rows[i])).sort();
-    const top = this.psns.reduce((highest, psn) => Math.max(highest, psn + 1), 1);
     this.spans = this.psns.map((psn, i) => {
       if (this.kinds[i] !== kindOf.read) return this.hasPsn(i) ? 1 : 0;
       const next = lowerBound(starts, psn + 1);
-      return Math.max(1, (next < starts.length ? starts[next] : top) - psn);
+      return Math.max(1, (next < starts.length ? starts[next] : this.top) - psn);
     });
-    this.top = top;
   }
 
   // The packets by the mark that each gets: its kind, or that it was sent again.
@@ -68,6 +87,7 @@ class Sequence {
     for (let i = 0; i < this.rows.length; i++) {
       const kind = this.kinds[i];
       if (kind !== kindOf.ack && kind !== kindOf.response && kind !== kindOf.nak && kind !== kindOf.rnr) continue;
+      if (this.isStray(i)) continue;
       const refuses = kind === kindOf.nak || kind === kindOf.rnr;
       const next = this.psns[i] + (refuses ? 0 : 1);
       if (next > line) {
@@ -87,10 +107,20 @@ class Sequence {
         const read = { from: this.psns[i], to: this.psns[i] + this.spans[i], begin: this.times[i], end: Infinity };
         this.reads.push(read);
         open.push(read);
-      } else if (this.kinds[i] === kindOf.response) {
+      } else if (this.kinds[i] === kindOf.response && !this.isStray(i)) {
         while (open.length > 0 && open[0].to <= this.psns[i] + 1) open.shift().end = this.times[i];
       }
     }
+  }
+
+  // Nanoseconds that an RNR NAK asks for.
+  wait(i) {
+    return this.capture.columns.wait[this.rows[i]] * 1000;
+  }
+
+  // Positions in `marks` of the RNR NAKs in front of `time` that may still ask to wait then.
+  waitsAt(marks, time) {
+    return [lowerBound(marks.times, time - LONGEST_WAIT), lowerBound(marks.times, time)];
   }
 
   findOutstanding() {
