@@ -111,7 +111,7 @@ enum FrameSource {
 #[derive(Debug)]
 pub struct EarlyEnd {
     /// In words, without the name of the capture.
-    what: String,
+    pub what: String,
     /// What to tell the user.
     pub failure: Failure,
 }

@@ -15,7 +15,7 @@ use crate::filter_args::FilterArgs;
 use crate::global::Global;
 use crate::interrupt::Interrupt;
 use crate::report::{json, out};
-use crate::source;
+use crate::source::{self, EarlyEnd};
 
 const AFTER: &str = "\
 Examples:
@@ -105,15 +105,26 @@ pub fn run(args: &ViewArgs, global: &Global) -> Result<(), Failure> {
     let end = read(args, &interrupt, &mut viewer)?;
     let (packets, left_out) = (viewer.packets(), viewer.left_out());
     if packets == 0 {
-        end?;
+        end.map_err(|broken| broken.failure)?;
         return Err(nothing(args));
     }
-    let notes: Vec<_> =
-        end.as_ref().err().map(|failure| format!("{}.", failure.what)).into_iter().collect();
-    let page = viewer.finish(&args.title(), &notes);
+    let title = args.title();
+    // Whoever gets the page learns the name of the capture, and not its folder.
+    let note = |broken: &EarlyEnd| format!("{title}: {}.", broken.what);
+    let notes: Vec<_> = end.as_ref().err().map(note).into_iter().collect();
+    let end = end.map_err(|broken| broken.failure);
+    let page = viewer.finish(&title, &notes);
     let bytes = write(&page, &output).map_err(|error| unwritable(&output, &error))?;
-    tell(global, &output, packets, left_out, bytes);
+    tell(global, &Written { output: &output, packets, left_out, bytes }, end.as_ref().err());
     end
+}
+
+/// A page that was written.
+struct Written<'a> {
+    output: &'a Path,
+    packets: usize,
+    left_out: u64,
+    bytes: u64,
 }
 
 /// Gives all frames to the viewer; the inner result says what ended the capture early.
@@ -121,15 +132,17 @@ fn read(
     args: &ViewArgs,
     interrupt: &Interrupt,
     viewer: &mut Viewer,
-) -> Result<Result<(), Failure>, Failure> {
+) -> Result<Result<(), EarlyEnd>, Failure> {
     let mut capture = source::open(&args.source, interrupt)?;
-    loop {
+    let end = loop {
         match capture.next_frame() {
             Ok(Some(frame)) => viewer.handle_frame(&frame),
-            Ok(None) => return Ok(Ok(())),
-            Err(broken) => return Ok(Err(broken.failure)),
+            Ok(None) => break Ok(()),
+            Err(broken) => break Err(broken),
         }
-    }
+    };
+    viewer.handle_not_captured(capture.lost_packets());
+    Ok(end)
 }
 
 fn write(page: &Page, output: &Path) -> io::Result<u64> {
@@ -146,18 +159,21 @@ fn write(page: &Page, output: &Path) -> io::Result<u64> {
     Ok(file.get_ref().metadata()?.len())
 }
 
-fn tell(global: &Global, output: &Path, packets: usize, left_out: u64, bytes: u64) {
+/// Tells what the page has, and with `--json` also what ended the capture early.
+fn tell(global: &Global, page: &Written<'_>, failure: Option<&Failure>) {
+    let Written { output, packets, left_out, bytes } = *page;
     if output == Path::new("-") {
         return;
     }
     if global.json {
-        json::print(&json!({
+        let report = json!({
             "version": json::VERSION,
             "file": output.display().to_string(),
             "packets": packets,
             "left_out": left_out,
             "bytes": bytes,
-        }));
+        });
+        json::print_with(&report, failure);
         return;
     }
     let size = bytes.div_ceil(1024);

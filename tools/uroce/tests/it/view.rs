@@ -92,6 +92,33 @@ fn a_damaged_capture_gives_a_page_and_exit_1() {
 }
 
 #[test]
+fn a_page_of_a_damaged_capture_names_the_file_and_not_its_folder() {
+    let folder = Folder::new();
+    let whole = std::fs::read(capture("loss.pcap")).expect("the capture");
+    let cut = folder.0.path().join("cut.pcap");
+    std::fs::write(&cut, &whole[..whole.len() / 2]).expect("room");
+    folder.view("", &cut);
+    let page = folder.page("cut.html");
+    let path = folder.0.path().to_str().expect("a name");
+    assert!(page.contains("<p>cut.pcap: ") && !page.contains(path), "{path}");
+}
+
+#[test]
+fn the_json_of_a_damaged_capture_says_so() {
+    let folder = Folder::new();
+    let whole = std::fs::read(capture("loss.pcap")).expect("the capture");
+    let cut = folder.0.path().join("cut.pcap");
+    std::fs::write(&cut, &whole[..whole.len() / 2]).expect("room");
+    let output = folder.view("--json", &cut);
+    assert_eq!(output.status.code(), Some(1), "{}", text(&output));
+    let json: serde_json::Value = serde_json::from_slice(&output.stdout).expect("one object");
+    assert_eq!((&json["file"], &json["exit"]), (&"cut.html".into(), &1.into()));
+    assert!(json["packets"].as_u64() > Some(100), "{json}");
+    assert!(json["error"].as_str().is_some_and(|error| error.contains("cut.pcap: ")), "{json}");
+    assert!(json["help"].as_str().is_some_and(|help| help.contains("damaged")), "{json}");
+}
+
+#[test]
 fn what_is_no_capture_is_exit_2_and_writes_nothing() {
     let folder = Folder::new();
     let output =
