@@ -17,7 +17,7 @@ pub(super) fn explain_nak(steps: &mut [Step], packet: &Packet, nak: &mut Arrow) 
         return;
     }
     let from = steps.len().saturating_sub(WINDOW);
-    let mut sent = Sent::new(packet.bth.psn);
+    let mut sent = RequestCopies::new(packet.bth.psn);
     for (at, step) in steps[from..].iter().enumerate() {
         let arrow = &step.arrow;
         match (arrow.kind, arrow.to_right == nak.to_right) {
@@ -44,7 +44,7 @@ pub(super) fn explain_nak(steps: &mut [Step], packet: &Packet, nak: &mut Arrow) 
 
 /// Requests that were sent again, one behind the other, by their distance from the missing one.
 #[derive(Debug, Clone, Copy)]
-struct Round {
+struct RepeatedRun {
     first: i32,
     last: i32,
     packets: i32,
@@ -52,7 +52,7 @@ struct Round {
 
 /// What was sent before a NAK.
 #[derive(Debug)]
-struct Sent {
+struct RequestCopies {
     missing: Psn,
     /// Index of the newest copy of the missing one.
     copy: Option<usize>,
@@ -63,10 +63,10 @@ struct Sent {
     /// Distance of the furthest one from the missing one.
     furthest: Option<i32>,
     /// The newest round of repetition, if the missing one is not in it.
-    round: Option<Round>,
+    round: Option<RepeatedRun>,
 }
 
-impl Sent {
+impl RequestCopies {
     fn new(missing: Psn) -> Self {
         let (copy, furthest, round) = (None, None, None);
         Self { missing, copy, goes_on: false, is_refused: false, furthest, round }
@@ -81,9 +81,10 @@ impl Sent {
         if self.furthest.is_none_or(|furthest| distance > furthest) {
             self.furthest = Some(distance);
         } else if distance != 0 {
-            let new = Round { first: distance, last: distance, packets: 0 };
+            let new = RepeatedRun { first: distance, last: distance, packets: 0 };
             let before = self.round.filter(|round| round.last < distance).unwrap_or(new);
-            self.round = Some(Round { last: distance, packets: before.packets + 1, ..before });
+            self.round =
+                Some(RepeatedRun { last: distance, packets: before.packets + 1, ..before });
         }
     }
 

@@ -46,7 +46,14 @@ fn value_of(talk: &Talk, wanted: &str) -> Option<Value> {
 fn node(program: &str) -> Option<Value> {
     let mut command = Command::new("node");
     command.arg("-").stdin(Stdio::piped()).stdout(Stdio::piped()).stderr(Stdio::piped());
-    let mut child = command.spawn().ok()?;
+    let mut child = match command.spawn() {
+        Ok(child) => child,
+        Err(error) => {
+            assert!(std::env::var_os("CI").is_none(), "CI has Node.js: {error}");
+            eprintln!("skipped: there is no Node.js here");
+            return None;
+        }
+    };
     let mut stdin = child.stdin.take().expect("a pipe");
     stdin.write_all(program.as_bytes()).expect("it reads the program");
     drop(stdin);

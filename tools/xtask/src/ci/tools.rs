@@ -8,6 +8,8 @@ use crate::tool;
 
 /// Reads captures with the profile of docs/wireshark, and its fields are held against ours.
 const TSHARK: &str = "tshark";
+/// Runs the scripts of the page of `uroce view` in tests.
+const NODE: &str = "nodejs";
 /// Checks the manual pages.
 const GROFF: &str = "groff-base";
 /// Counts instructions.
@@ -20,7 +22,7 @@ const OF_PAGES: &[&str] = &["nftables", "tcpdump", "python3-minimal"];
 
 /// Installs what other steps need, or skips when that is not allowed here.
 pub fn packages() -> Outcome {
-    let others = [VALGRIND, TSHARK, GROFF, RPM];
+    let others = [VALGRIND, TSHARK, NODE, GROFF, RPM];
     let wanted =
         [packages::RXE_GUEST, packages::PROGRAMS, packages::BROWSER, OF_PAGES, &others].concat();
     match packages::missing(&wanted) {

@@ -4,7 +4,7 @@ mod arrivals;
 
 use std::time::Instant;
 
-use arrivals::Arrivals;
+use arrivals::MessageCheck;
 use uroce_verbs::{CompletionQueue, RecvWr, Sge, WorkCompletion};
 
 use super::session::PerfSession;
@@ -29,7 +29,7 @@ pub struct Receiver<'a> {
     /// Receives that are posted at a time on each queue pair.
     depth: u64,
     /// What came, with `--verify`.
-    arrivals: Option<Arrivals<'a>>,
+    arrivals: Option<MessageCheck<'a>>,
     /// Since when messages can be under way, but for the margin of a timed run, whose messages are not counted.
     since: Instant,
     /// Where completions are taken to, made once: it is large.
@@ -58,7 +58,7 @@ impl<'a> Receiver<'a> {
             total: 0,
             offsets: vec![0; lanes],
             depth: u64::from(session.plan.rx_depth).min(most),
-            arrivals: verify.then(|| Arrivals::new(session, size)),
+            arrivals: verify.then(|| MessageCheck::new(session, size)),
             since: Instant::now(),
             taken: Box::new([WorkCompletion::default(); POLL]),
         };
@@ -79,7 +79,7 @@ impl<'a> Receiver<'a> {
     /// True if all messages came as they were sent; `None` without `--verify` at both ends.
     pub fn verdict(&self) -> Option<bool> {
         let arrivals = self.arrivals.as_ref().filter(|_| self.session.verifies());
-        arrivals.map(Arrivals::all_right)
+        arrivals.map(MessageCheck::all_right)
     }
 
     /// Messages that came.

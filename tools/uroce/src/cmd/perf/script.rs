@@ -21,7 +21,7 @@ use crate::peak::{Bandwidth, Peak, Times};
 use crate::stop::{Stop, Watch};
 
 /// What a run found out about the bytes: `None` if it did not look.
-type Verdict = Option<bool>;
+type BytesRight = Option<bool>;
 
 /// How long the peer may take to finish where lost messages are lost for good: a stock server that
 /// misses one waits for ever.
@@ -38,7 +38,7 @@ const UNDER_WAY: Duration = Duration::from_millis(50);
 ///
 /// # Errors
 /// [`Stop`]; what was measured until then is in `output`.
-pub fn run(session: &PerfSession, output: &mut Output) -> Result<Verdict, Stop> {
+pub fn run(session: &PerfSession, output: &mut Output) -> Result<BytesRight, Stop> {
     let plan = &session.plan;
     match (plan.is_lat(), plan.args.verb, plan.args.bidirectional) {
         (true, Verb::Send, _) => send_latency(session, output),
@@ -63,7 +63,7 @@ fn connect_bandwidth(session: &PerfSession) -> Result<(), Failure> {
 }
 
 /// The last H carries the verdict, then both say `done`.
-fn finish(session: &PerfSession, mine: Verdict) -> Result<Verdict, Stop> {
+fn finish(session: &PerfSession, mine: BytesRight) -> Result<BytesRight, Stop> {
     if !session.plan.is_reliable() {
         session.channel.set_patience(Some(LOSSES));
     }
@@ -84,7 +84,7 @@ fn finish(session: &PerfSession, mine: Verdict) -> Result<Verdict, Stop> {
 
 /// WRITE, READ, atomics, one way: H H, run, H, report, H, done. No word between sizes, but for WRITE if both ends verify:
 /// then H, a look at what came, H.
-fn bandwidth(session: &PerfSession, output: &mut Output) -> Result<Verdict, Stop> {
+fn bandwidth(session: &PerfSession, output: &mut Output) -> Result<BytesRight, Stop> {
     connect_bandwidth(session)?;
     let (last, mut verdict) = match session.is_client() {
         true => request_all(session, output)?,
@@ -102,7 +102,10 @@ fn bandwidth(session: &PerfSession, output: &mut Output) -> Result<Verdict, Stop
 }
 
 /// The client's part: all sizes. The row is that of the last one.
-fn request_all(session: &PerfSession, output: &mut Output) -> Result<(Bandwidth, Verdict), Stop> {
+fn request_all(
+    session: &PerfSession,
+    output: &mut Output,
+) -> Result<(Bandwidth, BytesRight), Stop> {
     let (mut last, mut verdict) = (Bandwidth::default(), None);
     for size in session.plan.sizes.iter().copied() {
         output.measuring(session, size);
@@ -121,7 +124,7 @@ fn request_all(session: &PerfSession, output: &mut Output) -> Result<(Bandwidth,
 }
 
 /// The server's part: what the WRITEs of each size but the last left is looked at before the next ones overwrite it.
-fn look_between_sizes(session: &PerfSession) -> Result<Verdict, Stop> {
+fn look_between_sizes(session: &PerfSession) -> Result<BytesRight, Stop> {
     let plan = &session.plan;
     let mut verdict = None;
     if !stops_between_sizes(session) {
@@ -206,7 +209,7 @@ fn from_measured(row: &Measured) -> Bandwidth {
 
 /// SEND, one way: H H, for each size (receives, H, run), H, done; with -a one H more after each
 /// size. No report: the server measures for itself.
-fn send_bandwidth(session: &PerfSession, output: &mut Output) -> Result<Verdict, Stop> {
+fn send_bandwidth(session: &PerfSession, output: &mut Output) -> Result<BytesRight, Stop> {
     connect_bandwidth(session)?;
     let mut verdict = None;
     for size in session.plan.sizes.iter().copied() {
@@ -229,7 +232,7 @@ fn send_bandwidth(session: &PerfSession, output: &mut Output) -> Result<Verdict,
     finish(session, verdict)
 }
 
-type Received = (Result<(), Stop>, Bandwidth, Verdict);
+type Received = (Result<(), Stop>, Bandwidth, BytesRight);
 
 fn receive_size(session: &PerfSession, size: u64) -> Result<Received, Stop> {
     let mut receiver = ready(session, size)?;
@@ -278,7 +281,7 @@ fn receive(
 /// Both ends send. H H H (H with several queue pairs), run, report, H, done. SEND posts its receives
 /// before the last H of those before the run. With -a: SEND does H, run, report, H for each size;
 /// the others do run, H, report for each size, and H between two.
-fn both_ways(session: &PerfSession, output: &mut Output) -> Result<Verdict, Stop> {
+fn both_ways(session: &PerfSession, output: &mut Output) -> Result<BytesRight, Stop> {
     connect_bandwidth(session)?;
     let (all, send) = (session.plan.args.all, session.plan.receives());
     let sizes = session.plan.sizes.clone();
@@ -368,7 +371,7 @@ fn both_size(
 /// with H, done.
 ///
 /// WRITEs that both ends verify have one more H between two sizes: behind it the server starts to overwrite what came.
-fn latency(session: &PerfSession, output: &mut Output) -> Result<Verdict, Stop> {
+fn latency(session: &PerfSession, output: &mut Output) -> Result<BytesRight, Stop> {
     session.barrier()?;
     session.connect()?;
     barriers(session, 2)?;
@@ -395,7 +398,7 @@ fn latency_of_size(
     session: &PerfSession,
     output: &mut Output,
     size: u64,
-) -> (Result<(), Stop>, Verdict) {
+) -> (Result<(), Stop>, BytesRight) {
     output.measuring(session, size);
     let (done, pinged) = pingpong::run(session, size, None);
     if pinged.latencies.count() > 0 {
@@ -411,7 +414,7 @@ fn latency_of_size(
 }
 
 /// SEND: connection at once, H H, for each size (receives, H, run), H, done.
-fn send_latency(session: &PerfSession, output: &mut Output) -> Result<Verdict, Stop> {
+fn send_latency(session: &PerfSession, output: &mut Output) -> Result<BytesRight, Stop> {
     session.connect()?;
     barriers(session, 2)?;
     verify::warn_if_impossible(session);

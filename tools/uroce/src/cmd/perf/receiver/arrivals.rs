@@ -13,7 +13,7 @@ struct NextMessage {
 
 /// The messages of one size.
 #[derive(Debug)]
-pub struct Arrivals<'a> {
+pub struct MessageCheck<'a> {
     session: &'a PerfSession,
     size: u64,
     next: Vec<NextMessage>,
@@ -21,11 +21,11 @@ pub struct Arrivals<'a> {
     wrong: u64,
 }
 
-impl<'a> Arrivals<'a> {
+impl<'a> MessageCheck<'a> {
     /// Nothing came yet.
     pub fn new(session: &'a PerfSession, size: u64) -> Self {
         let next = vec![NextMessage::default(); session.qps.len()];
-        Arrivals { session, size, next, seen: 0, wrong: 0 }
+        MessageCheck { session, size, next, seen: 0, wrong: 0 }
     }
 
     /// The next message on queue pair `qp` is there.

@@ -54,37 +54,41 @@ fn is_absent(left: &Value, packet: &Packet) -> bool {
 }
 
 /// What the packet has where a condition looks.
-enum Field<'a> {
+enum PacketField<'a> {
     Number(u16),
     Word(&'a str),
     Interface(&'a str),
     Unknown,
 }
 
-fn field<'a>(left: &Value, packet: &'a Packet) -> Field<'a> {
-    let by_version = |v4, v6| Field::Word(if packet.is_ipv4 { v4 } else { v6 });
+fn field<'a>(left: &Value, packet: &'a Packet) -> PacketField<'a> {
+    let by_version = |v4, v6| PacketField::Word(if packet.is_ipv4 { v4 } else { v6 });
     let (payload, meta) = (&left["payload"], left["meta"]["key"].as_str());
     match (payload["protocol"].as_str(), payload["field"].as_str(), meta) {
-        (Some("udp" | "th"), Some("dport"), _) => Field::Number(packet.port),
-        (Some("ip"), Some("protocol"), _) | (Some("ip6"), Some("nexthdr"), _) => Field::Word("udp"),
-        (_, _, Some("l4proto")) => Field::Word("udp"),
+        (Some("udp" | "th"), Some("dport"), _) => PacketField::Number(packet.port),
+        (Some("ip"), Some("protocol"), _) | (Some("ip6"), Some("nexthdr"), _) => {
+            PacketField::Word("udp")
+        }
+        (_, _, Some("l4proto")) => PacketField::Word("udp"),
         (_, _, Some("nfproto")) => by_version("ipv4", "ipv6"),
         (_, _, Some("protocol")) => by_version("ip", "ip6"),
-        (_, _, Some("iifname" | "iif" | "oifname" | "oif")) => Field::Interface(&packet.netdev),
-        _ if left["ct"]["key"] == "state" => Field::Word("new"),
-        _ => Field::Unknown,
+        (_, _, Some("iifname" | "iif" | "oifname" | "oif")) => {
+            PacketField::Interface(&packet.netdev)
+        }
+        _ if left["ct"]["key"] == "state" => PacketField::Word("new"),
+        _ => PacketField::Unknown,
     }
 }
 
-fn compare(field: &Field<'_>, right: &Value) -> Option<Ordering> {
+fn compare(field: &PacketField<'_>, right: &Value) -> Option<Ordering> {
     match field {
-        Field::Number(number) => Some(u64::from(*number).cmp(&right.as_u64()?)),
+        PacketField::Number(number) => Some(u64::from(*number).cmp(&right.as_u64()?)),
         _ => None,
     }
 }
 
 /// Whether a value is, or a set or range has, what the packet has; `None` for what is not understood.
-fn contains(right: &Value, field: &Field<'_>) -> Option<bool> {
+fn contains(right: &Value, field: &PacketField<'_>) -> Option<bool> {
     if let Some(set) = right.get("set").and_then(Value::as_array).or(right.as_array()) {
         let each: Vec<_> = set.iter().map(|value| contains(value, field)).collect();
         let any = each.contains(&Some(true));
@@ -95,20 +99,22 @@ fn contains(right: &Value, field: &Field<'_>) -> Option<bool> {
         return Some(!outside);
     }
     match (field, right) {
-        (Field::Unknown, _) => None,
+        (PacketField::Unknown, _) => None,
         (_, Value::String(name)) if name.starts_with('@') => None,
-        (Field::Number(number), Value::Number(_)) => Some(right == number),
-        (Field::Word(word), Value::String(name)) => Some(word == name),
-        (Field::Interface(netdev), Value::String(name)) => Some(matches_interface(name, netdev)),
+        (PacketField::Number(number), Value::Number(_)) => Some(right == number),
+        (PacketField::Word(word), Value::String(name)) => Some(word == name),
+        (PacketField::Interface(netdev), Value::String(name)) => {
+            Some(matches_interface(name, netdev))
+        }
         // The number of an interface that went away: nft has no name for it.
-        (Field::Interface(_), Value::Number(_)) => Some(false),
+        (PacketField::Interface(_), Value::Number(_)) => Some(false),
         _ => None,
     }
 }
 
 /// Whether one of the interfaces is this one; `None` where none is named.
 pub fn names_interface(interfaces: &Value, netdev: &str) -> Option<bool> {
-    contains(interfaces, &Field::Interface(netdev))
+    contains(interfaces, &PacketField::Interface(netdev))
 }
 
 /// `eth0`, or `eth*` for all that start so; `eth\*` is the name with a star.
