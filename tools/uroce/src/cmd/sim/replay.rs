@@ -1,14 +1,10 @@
 //! `uroce sim replay N --pcap FILE`.
 
-use std::ffi::OsString;
-use std::fs::File;
-use std::io::{BufWriter, Write as _};
-use std::os::unix::ffi::{OsStrExt as _, OsStringExt as _};
-use std::path::{Path, PathBuf};
+use std::path::Path;
 use std::time::Duration;
 
 use clap::Args;
-use uroce_datapath::{Direction, PcapBlocks, PcapRecord};
+use uroce_datapath::{Direction, PcapBlocks, PcapError, PcapRecord, PcapStream};
 use uroce_sim::{PacketEvent, Passage, Scenario, run_caught};
 
 use super::failed;
@@ -40,19 +36,19 @@ pub struct ReplayArgs {
 /// Exit 1 if an invariant does not hold, after the packets up to then were written; exit 2 without `--pcap`; exit 3 if
 /// the file cannot be written.
 pub fn run(args: &ReplayArgs, global: &Global) -> Result<(), Failure> {
-    let path = global.pcap.as_deref().map(with_process_id).ok_or_else(|| {
+    let path = global.pcap.as_deref().ok_or_else(|| {
         Failure::usage("there is no file to record to").help("name one with --pcap FILE")
     })?;
     let scenario = Scenario::new(args.seed);
-    let mut recording = Recording::create(&path, scenario.nodes)?;
+    let mut recording = Recording::create(path, scenario.nodes)?;
     let outcome = run_caught(&scenario, |event| recording.note(event));
+    let file = recording.stream.path().display().to_string();
     let packets = recording.finish()?;
-    let file = path.display();
     match outcome {
         Ok(_) if global.json => json::print(&serde_json::json!({
             "version": json::VERSION,
             "seed": args.seed,
-            "file": file.to_string(),
+            "file": file,
             "packets": packets,
         })),
         Ok(_) => out(&format!("{packets} packets are in {file}; every invariant holds\n")),
@@ -64,33 +60,18 @@ pub fn run(args: &ReplayArgs, global: &Global) -> Result<(), Failure> {
     Ok(())
 }
 
-/// The name with the process id where it says `%p`, as for a recording of a device.
-fn with_process_id(path: &Path) -> PathBuf {
-    let id = std::process::id().to_string();
-    let mut name = Vec::new();
-    let mut rest = path.as_os_str().as_bytes();
-    while let Some(at) = rest.windows(2).position(|two| two == b"%p") {
-        name.extend_from_slice(&rest[..at]);
-        name.extend_from_slice(id.as_bytes());
-        rest = &rest[at + 2..];
-    }
-    name.extend_from_slice(rest);
-    OsString::from_vec(name).into()
-}
-
 /// A capture file with one interface for each node and for the host that forges packets. A packet is in it when it is sent, and again when it is received.
-struct Recording<'a> {
-    path: &'a Path,
-    file: BufWriter<File>,
+struct Recording {
+    stream: PcapStream,
     blocks: PcapBlocks,
     packets: u64,
     /// What went wrong first; nothing is written after it.
-    error: Option<std::io::Error>,
+    error: Option<PcapError>,
 }
 
-impl<'a> Recording<'a> {
-    fn create(path: &'a Path, nodes: usize) -> Result<Self, Failure> {
-        let file = File::create(path).map_err(|error| broken(path, &error))?;
+impl Recording {
+    fn create(path: &Path, nodes: usize) -> Result<Self, Failure> {
+        let stream = PcapStream::create(path).map_err(Failure::environment)?;
         let mut blocks = PcapBlocks::with_capacity(2 * PIECE);
         blocks.section();
         for node in 0..nodes {
@@ -98,7 +79,7 @@ impl<'a> Recording<'a> {
         }
         // Behind the nodes is the host that forges packets.
         blocks.interface("forger", ETHERNET, 0);
-        Ok(Recording { path, file: BufWriter::new(file), blocks, packets: 0, error: None })
+        Ok(Recording { stream, blocks, packets: 0, error: None })
     }
 
     fn note(&mut self, event: &PacketEvent<'_>) {
@@ -125,7 +106,7 @@ impl<'a> Recording<'a> {
 
     fn write(&mut self) {
         if self.error.is_none() {
-            self.error = self.file.write_all(self.blocks.bytes()).err();
+            self.error = self.stream.append(&self.blocks).err();
         }
         self.blocks.clear();
     }
@@ -133,29 +114,6 @@ impl<'a> Recording<'a> {
     /// Packets that are in the file.
     fn finish(mut self) -> Result<u64, Failure> {
         self.write();
-        let flushed = self.file.flush();
-        match self.error.or(flushed.err()) {
-            Some(error) => Err(broken(self.path, &error)),
-            None => Ok(self.packets),
-        }
-    }
-}
-
-fn broken(path: &Path, error: &std::io::Error) -> Failure {
-    Failure::environment(format!("{} cannot be written: {error}", path.display()))
-        .help("choose a writable place with room")
-}
-
-#[cfg(test)]
-mod tests {
-    use super::*;
-
-    #[test]
-    fn names_hold_the_process_id_where_they_say_so() {
-        let id = std::process::id();
-        let named = |text: &str| with_process_id(Path::new(text));
-        assert_eq!(named("d/seed7.pcapng"), Path::new("d/seed7.pcapng"));
-        assert_eq!(named("%p/a%p%p.x"), PathBuf::from(format!("{id}/a{id}{id}.x")));
-        assert_eq!(named("100%"), Path::new("100%"));
+        self.error.map_or(Ok(self.packets), |error| Err(Failure::environment(error)))
     }
 }
