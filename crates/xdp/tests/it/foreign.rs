@@ -149,7 +149,7 @@ fn v6_the_interface_is_free_again_although_a_child_lives_on() {
         drop(ours);
         let gone = lab.loses_program(0);
         let config = XdpConfig { mode, ..XdpConfig::new((lab::v4(0), 4791).into()) };
-        let again = lab.try_open(0, config).map(drop);
+        let again = lab.open_soon(0, &config).map(drop);
         // SAFETY: a child of ours, which nobody has waited for.
         unsafe {
             libc::kill(child, libc::SIGKILL);

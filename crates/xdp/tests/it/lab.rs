@@ -124,11 +124,14 @@ impl Lab {
     /// A datapath on a host's address, in a mode.
     pub fn open(&self, host: usize, address: IpAddr, mode: XdpMode) -> XdpDatapath {
         let config = XdpConfig { mode, ..XdpConfig::new((address, 4791).into()) };
+        self.open_soon(host, &config).unwrap_or_else(|error| panic!("{error}"))
+    }
+
+    /// A datapath on a host, now or within two seconds: see [`loses_program`](Self::loses_program).
+    pub fn open_soon(&self, host: usize, config: &XdpConfig) -> Result<XdpDatapath, XdpError> {
         let end = Instant::now() + Duration::from_secs(2);
         loop {
             match self.try_open(host, config.clone()) {
-                Ok(datapath) => return datapath,
-                // See `loses_program`.
                 Err(
                     XdpError::PortBusy(_)
                     | XdpError::ProgramBusy { .. }
@@ -136,7 +139,7 @@ impl Lab {
                 ) if Instant::now() < end => {
                     std::thread::sleep(Duration::from_millis(10));
                 }
-                Err(error) => panic!("{error}"),
+                opened => return opened,
             }
         }
     }
