@@ -147,24 +147,20 @@ impl Capture {
         }
     }
 
-    /// Packets that are missing, as a file or the kernel says.
-    pub fn lost_packets(&mut self) -> u64 {
-        match &mut self.frames {
-            FrameSource::Bytes(reader) => reader.lost_packets(),
-            FrameSource::Link(stream) => stream.dropped(),
-        }
-    }
-
-    /// Says on stderr what the kernel had no room for.
-    pub fn tell_dropped(&mut self) {
-        let FrameSource::Link(stream) = &mut self.frames else { return };
+    /// Packets that are missing, as a file or the kernel says. What the kernel had no room for is said on stderr.
+    pub fn tell_lost(&mut self) -> u64 {
+        let stream = match &mut self.frames {
+            FrameSource::Bytes(reader) => return reader.lost_packets(),
+            FrameSource::Link(stream) => stream,
+        };
         let dropped = stream.dropped();
         if dropped > 0 {
-            let dropped = count(dropped, "packet");
+            let packets = count(dropped, "packet");
             eprintln!(
-                "note: the kernel dropped {dropped} of this capture: a larger --buffer or a smaller --snaplen drops less"
+                "note: the kernel dropped {packets} of this capture: a larger --buffer or a smaller --snaplen drops less"
             );
         }
+        dropped
     }
 }
 
@@ -238,8 +234,7 @@ pub fn analyse(
             }
         }
     };
-    analysis.handle_not_captured(capture.lost_packets());
-    capture.tell_dropped();
+    analysis.handle_not_captured(capture.tell_lost());
     end
 }
 

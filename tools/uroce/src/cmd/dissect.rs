@@ -75,7 +75,7 @@ pub fn run(args: &DissectArgs, global: &Global) -> Result<(), Failure> {
     let mut capture = args.source.open("dissect", global, &interrupt, None)?;
     let mut out = BufWriter::with_capacity(64 * 1024, io::stdout().lock());
     let end = print_all(&mut capture, &mut printer, &mut out);
-    capture.tell_dropped();
+    capture.tell_lost();
     if chooses && printer.printed() == 0 && matches!(end, Ok(Ok(()))) {
         eprintln!("note: no packet of {} passes the filter", printable(&args.source.name()));
     }

@@ -141,7 +141,7 @@ fn read(
             Err(broken) => break Err(broken),
         }
     };
-    viewer.handle_not_captured(capture.lost_packets());
+    viewer.handle_not_captured(capture.tell_lost());
     Ok(end)
 }
 

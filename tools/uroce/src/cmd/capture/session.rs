@@ -44,6 +44,8 @@ pub struct CaptureSession {
     /// Descriptions of new interfaces, and the block of the frame that is handled.
     description: PcapBlocks,
     packet: PcapBlocks,
+    /// Packets that the kernel had no room for, once the files have ended.
+    dropped: u64,
 }
 
 impl CaptureSession {
@@ -70,7 +72,7 @@ impl CaptureSession {
         let screen = shown.then(|| Screen::new(port));
         let stream = Stream::new(live, interrupt, args.live.seconds, args.count);
         let [description, packet] = [PcapBlocks::default(), PcapBlocks::default()];
-        Ok(CaptureSession { stream, sink, screen, description, packet })
+        Ok(CaptureSession { stream, sink, screen, description, packet, dropped: 0 })
     }
 
     /// Captures to the end.
@@ -168,21 +170,21 @@ impl CaptureSession {
 
     /// Ends the files.
     fn close(&mut self) -> Result<(), CaptureStop> {
-        let dropped = self.stream.dropped();
+        self.dropped = self.stream.dropped();
         let interfaces = self.stream.interfaces();
         match &mut self.sink {
             Sink::Screen => {}
-            Sink::File(file) => file.end(interfaces, dropped)?,
-            Sink::Faults(files, _) => files.close(interfaces, dropped)?,
+            Sink::File(file) => file.end(interfaces, self.dropped)?,
+            Sink::Faults(files, _) => files.close(interfaces, self.dropped)?,
         }
         Ok(())
     }
 
     /// Tells what is in the files.
-    pub fn finish(mut self) -> Totals {
-        let dropped = self.stream.dropped();
-        let mut totals = Totals { captured: self.stream.frames(), dropped, ..Totals::default() };
-        match &mut self.sink {
+    pub fn finish(self) -> Totals {
+        let (captured, dropped) = (self.stream.frames(), self.dropped);
+        let mut totals = Totals { captured, dropped, ..Totals::default() };
+        match &self.sink {
             Sink::Screen => {}
             Sink::File(file) => {
                 totals.written = file.packets();
