@@ -7,7 +7,7 @@ use uroce_wire::ROCE_V1_ETHERTYPE;
 
 use super::link::{LRH, Link, Next, VLAN};
 use super::network::{Fragment, Network};
-use crate::Frame;
+use crate::LinkType;
 
 const UDP: u8 = 17;
 
@@ -28,13 +28,13 @@ pub(crate) struct LinkLayer {
     pub(crate) udp: Option<usize>,
 }
 
-/// The headers of `frame`; `None` if its link layer is not known or cut off.
-pub(crate) fn link_layer(frame: &Frame<'_>) -> Option<LinkLayer> {
-    let link = Link::read(frame.link_type, frame.data)?;
+/// The headers of a frame, of which `data` was captured; `None` if its link layer is not known or cut off.
+pub(crate) fn link_layer(link_type: LinkType, data: &[u8], original_len: u32) -> Option<LinkLayer> {
+    let link = Link::read(link_type, data)?;
     let is_ip = matches!(link.next, Next::Ip | Next::Ethertype(0x0800 | 0x86dd));
     let lrh = (link.next == Next::Lrh).then_some(link.at);
-    let has_grh = lrh.and_then(|at| frame.data.get(at + 1)).is_some_and(|byte| byte & 3 == 3);
-    let ip = Network::ip(frame.data, link.at, frame.original_len as usize).filter(|_| is_ip);
+    let has_grh = lrh.and_then(|at| data.get(at + 1)).is_some_and(|byte| byte & 3 == 3);
+    let ip = Network::ip(data, link.at, original_len as usize).filter(|_| is_ip);
     let udp = ip.filter(|ip| ip.protocol == UDP && ip.fragment != Fragment::Later);
     Some(LinkLayer {
         tags: (link.tags..link.at).step_by(VLAN),

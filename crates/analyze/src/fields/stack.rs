@@ -86,7 +86,7 @@ fn layer(
 
 /// Link, network and UDP headers.
 pub(super) fn below_transport(frame: &Frame<'_>) -> Vec<Layer> {
-    let Some(stack) = link_layer(frame) else {
+    let Some(stack) = link_layer(frame.link_type, frame.data, frame.original_len) else {
         return Vec::new();
     };
     let mut layers = Vec::new();

@@ -3,8 +3,8 @@
 use uroce_wire::{HeaderSet, OpcodeInfo};
 
 use super::layout::HeaderId;
+use crate::LinkType;
 use crate::dissect::{LinkLayer, link_layer};
-use crate::{Frame, LinkType, Timestamp};
 
 /// A header and the offset of its first byte in the frame.
 pub(super) type HeaderPlace = (HeaderId, u16);
@@ -25,7 +25,7 @@ const EXTENSIONS: [(HeaderSet, HeaderId); 9] = [
 /// The headers in front of the BTH of a frame, which is at `bth`, where dissection finds them. Headers
 /// that have no table (tunnels, IP options) are left out: their bytes stay without fields.
 pub(super) fn network_places(link_type: LinkType, data: &[u8], bth: usize) -> Vec<HeaderPlace> {
-    let Some(layer) = layer_of(link_type, data) else { return Vec::new() };
+    let Some(layer) = link_layer(link_type, data, data.len() as u32) else { return Vec::new() };
     let mut places = Vec::new();
     // A header is shown if all of it lies in front of the BTH.
     let mut take = |id: HeaderId, at: usize| {
@@ -46,19 +46,6 @@ pub(super) fn network_places(link_type: LinkType, data: &[u8], bth: usize) -> Ve
         take(HeaderId::Udp, at);
     }
     places
-}
-
-fn layer_of(link_type: LinkType, data: &[u8]) -> Option<LinkLayer> {
-    link_layer(&Frame {
-        number: 0,
-        interface: 0,
-        time: Timestamp::default(),
-        link_type,
-        direction: None,
-        original_len: data.len() as u32,
-        data,
-        comment: "",
-    })
 }
 
 /// The header that a frame begins with, if its link layer has one.
