@@ -29,6 +29,7 @@ pub use remark::{first_sent, is_dropped, is_trouble, remarks};
 pub use seen::Seen;
 use serde::Serialize;
 pub use verdict::{Grade, Verdict};
+pub(crate) use verdict::{not_analysed, not_captured};
 
 /// Version of the JSON form: it rises when a key changes its meaning or goes away.
 pub const REPORT_VERSION: u32 = 1;

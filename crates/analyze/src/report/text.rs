@@ -183,7 +183,7 @@ impl TextPage {
         self.paragraph(4, &format!("{}{text}", flow.unwrap_or_default()));
         self.paragraph(4, row.advice);
         if !row.look.is_empty() {
-            self.line(&format!("    {}", printable(&row.look)));
+            self.line(&format!("    {}", row.look));
         }
     }
 
@@ -268,7 +268,7 @@ impl TextPage {
             };
             self.line(&format!("  {time:>8}  {} of {}{again}", message.verb, bytes(message.bytes)));
             if !message.look.is_empty() {
-                self.line(&format!("            {}", printable(&message.look)));
+                self.line(&format!("            {}", message.look));
             }
         }
     }

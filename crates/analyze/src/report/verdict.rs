@@ -82,19 +82,25 @@ impl Verdict {
     }
 }
 
+/// Says that so many packets were not followed.
+pub(crate) fn not_analysed(packets: u64) -> String {
+    format!("Not analysed: {} of more flows than are followed.", count(packets, "packet"))
+}
+
+/// Says that so many packets are missing in the capture.
+pub(crate) fn not_captured(packets: u64) -> String {
+    format!("Not captured: {}, as the capture itself says.", count(packets, "packet"))
+}
+
 /// What the rest of the report does not know of; `None` if it knows all.
 fn omission(capture: &CaptureSummary) -> Option<String> {
-    let untracked = count(capture.untracked_packets, "packet");
-    let untracked = format!("Not analysed: {untracked} of more flows than are followed.");
     let reason = capture.malformed_reason.as_deref().unwrap_or_default();
     let malformed = count(capture.malformed_frames, "malformed frame");
     let malformed = format!("Not readable: {malformed} ({reason}).");
-    let missing = count(capture.not_captured, "packet");
-    let missing = format!("Not captured: {missing}, as the capture itself says.");
     let parts = [
-        (capture.untracked_packets, untracked),
+        (capture.untracked_packets, not_analysed(capture.untracked_packets)),
         (capture.malformed_frames, malformed),
-        (capture.not_captured, missing),
+        (capture.not_captured, not_captured(capture.not_captured)),
     ];
     let parts = parts.into_iter().filter(|(number, _)| *number > 0).map(|(_, text)| text);
     parts.reduce(|before, next| format!("{before} {next}"))

@@ -7,8 +7,7 @@ use super::facts::{conversations, findings, keys_of};
 use super::input::{Facts, ViewRow, ViewSummary};
 use super::page::Page;
 use crate::judge::Judge;
-use crate::quantity::count;
-use crate::report::{Known, Seen};
+use crate::report::{Known, Seen, not_analysed, not_captured};
 use crate::track::{FlowId, FlowKey, Tracker, TrackerConfig};
 use crate::{Dissector, DissectorConfig, Filter, Frame, FrameKind, Packet};
 
@@ -133,20 +132,8 @@ impl Viewer {
         let notes = [
             (not_chosen, format!("{not_chosen} packets are left out by the filter.")),
             (malformed, format!("{malformed} frames look like RoCE but hold no packet.")),
-            (
-                untracked,
-                format!(
-                    "Not analysed: {} of more flows than are followed. They belong to no conversation.",
-                    count(untracked, "packet")
-                ),
-            ),
-            (
-                self.not_captured,
-                format!(
-                    "Not captured: {}, as the capture itself says.",
-                    count(self.not_captured, "packet")
-                ),
-            ),
+            (untracked, format!("{} They belong to no conversation.", not_analysed(untracked))),
+            (self.not_captured, not_captured(self.not_captured)),
         ];
         notes.into_iter().filter(|(number, _)| *number > 0).map(|(_, note)| note)
     }
