@@ -1,10 +1,10 @@
 //! The end that receives messages: keeps the receive queues filled.
 
-mod arrivals;
+mod message_check;
 
 use std::time::Instant;
 
-use arrivals::MessageCheck;
+use message_check::MessageCheck;
 use uroce_verbs::{CompletionQueue, RecvWr, Sge, WorkCompletion};
 
 use super::session::PerfSession;
@@ -29,7 +29,7 @@ pub struct Receiver<'a> {
     /// Receives that are posted at a time on each queue pair.
     depth: u64,
     /// What came, with `--verify`.
-    arrivals: Option<MessageCheck<'a>>,
+    check: Option<MessageCheck<'a>>,
     /// Since when messages can be under way, but for the margin of a timed run, whose messages are not counted.
     since: Instant,
     /// Where completions are taken to, made once: it is large.
@@ -58,7 +58,7 @@ impl<'a> Receiver<'a> {
             total: 0,
             offsets: vec![0; lanes],
             depth: u64::from(session.plan.rx_depth).min(most),
-            arrivals: verify.then(|| MessageCheck::new(session, size)),
+            check: verify.then(|| MessageCheck::new(session, size)),
             since: Instant::now(),
             taken: Box::new([WorkCompletion::default(); POLL]),
         };
@@ -78,8 +78,8 @@ impl<'a> Receiver<'a> {
 
     /// True if all messages came as they were sent; `None` without `--verify` at both ends.
     pub fn verdict(&self) -> Option<bool> {
-        let arrivals = self.arrivals.as_ref().filter(|_| self.session.verifies());
-        arrivals.map(MessageCheck::all_right)
+        let check = self.check.as_ref().filter(|_| self.session.verifies());
+        check.map(MessageCheck::all_right)
     }
 
     /// Messages that came.
@@ -107,7 +107,7 @@ impl<'a> Receiver<'a> {
     fn next_sge(&mut self, qp: usize) -> Sge {
         let index = u32::try_from(qp).unwrap_or(u32::MAX);
         let (buffers, size) = (&self.session.buffers, self.size);
-        let sge = match self.arrivals {
+        let sge = match self.check {
             Some(_) => buffers.place_sge(index, self.posted[qp] % buffers.places(size), size),
             None => buffers.receive_sge(index, self.offsets[qp], size),
         };
@@ -179,8 +179,8 @@ impl<'a> Receiver<'a> {
             (0..more).for_each(|_| times.posted(self.since));
             times.completed(more as u64, now);
         }
-        if let Some(arrivals) = self.arrivals.as_mut().filter(|_| self.session.verifies()) {
-            (0..more).for_each(|_| arrivals.inspect(qp));
+        if let Some(check) = self.check.as_mut().filter(|_| self.session.verifies()) {
+            (0..more).for_each(|_| check.inspect(qp));
         }
         self.received[qp] += more as u64;
         self.total += more as u64;

@@ -20,9 +20,6 @@ use crate::failure::Failure;
 use crate::peak::{Bandwidth, Peak, Times};
 use crate::stop::{Stop, Watch};
 
-/// What a run found out about the bytes: `None` if it did not look.
-type BytesRight = Option<bool>;
-
 /// How long the peer may take to finish where lost messages are lost for good: a stock server that
 /// misses one waits for ever.
 const LOSSES: Patience = Patience {
@@ -38,7 +35,7 @@ const UNDER_WAY: Duration = Duration::from_millis(50);
 ///
 /// # Errors
 /// [`Stop`]; what was measured until then is in `output`.
-pub fn run(session: &PerfSession, output: &mut Output) -> Result<BytesRight, Stop> {
+pub fn run(session: &PerfSession, output: &mut Output) -> Result<Option<bool>, Stop> {
     let plan = &session.plan;
     match (plan.is_lat(), plan.args.verb, plan.args.bidirectional) {
         (true, Verb::Send, _) => send_latency(session, output),
@@ -63,7 +60,7 @@ fn connect_bandwidth(session: &PerfSession) -> Result<(), Failure> {
 }
 
 /// The last H carries the verdict, then both say `done`.
-fn finish(session: &PerfSession, mine: BytesRight) -> Result<BytesRight, Stop> {
+fn finish(session: &PerfSession, mine: Option<bool>) -> Result<Option<bool>, Stop> {
     if !session.plan.is_reliable() {
         session.channel.set_patience(Some(LOSSES));
     }
@@ -84,7 +81,7 @@ fn finish(session: &PerfSession, mine: BytesRight) -> Result<BytesRight, Stop> {
 
 /// WRITE, READ, atomics, one way: H H, run, H, report, H, done. No word between sizes, but for WRITE if both ends verify:
 /// then H, a look at what came, H.
-fn bandwidth(session: &PerfSession, output: &mut Output) -> Result<BytesRight, Stop> {
+fn bandwidth(session: &PerfSession, output: &mut Output) -> Result<Option<bool>, Stop> {
     connect_bandwidth(session)?;
     let (last, mut verdict) = match session.is_client() {
         true => request_all(session, output)?,
@@ -105,7 +102,7 @@ fn bandwidth(session: &PerfSession, output: &mut Output) -> Result<BytesRight, S
 fn request_all(
     session: &PerfSession,
     output: &mut Output,
-) -> Result<(Bandwidth, BytesRight), Stop> {
+) -> Result<(Bandwidth, Option<bool>), Stop> {
     let (mut last, mut verdict) = (Bandwidth::default(), None);
     for size in session.plan.sizes.iter().copied() {
         output.measuring(session, size);
@@ -124,7 +121,7 @@ fn request_all(
 }
 
 /// The server's part: what the WRITEs of each size but the last left is looked at before the next ones overwrite it.
-fn look_between_sizes(session: &PerfSession) -> Result<BytesRight, Stop> {
+fn look_between_sizes(session: &PerfSession) -> Result<Option<bool>, Stop> {
     let plan = &session.plan;
     let mut verdict = None;
     if !stops_between_sizes(session) {
@@ -209,7 +206,7 @@ fn from_measured(row: &Measured) -> Bandwidth {
 
 /// SEND, one way: H H, for each size (receives, H, run), H, done; with -a one H more after each
 /// size. No report: the server measures for itself.
-fn send_bandwidth(session: &PerfSession, output: &mut Output) -> Result<BytesRight, Stop> {
+fn send_bandwidth(session: &PerfSession, output: &mut Output) -> Result<Option<bool>, Stop> {
     connect_bandwidth(session)?;
     let mut verdict = None;
     for size in session.plan.sizes.iter().copied() {
@@ -232,7 +229,7 @@ fn send_bandwidth(session: &PerfSession, output: &mut Output) -> Result<BytesRig
     finish(session, verdict)
 }
 
-type Received = (Result<(), Stop>, Bandwidth, BytesRight);
+type Received = (Result<(), Stop>, Bandwidth, Option<bool>);
 
 fn receive_size(session: &PerfSession, size: u64) -> Result<Received, Stop> {
     let mut receiver = ready(session, size)?;
@@ -281,7 +278,7 @@ fn receive(
 /// Both ends send. H H H (H with several queue pairs), run, report, H, done. SEND posts its receives
 /// before the last H of those before the run. With -a: SEND does H, run, report, H for each size;
 /// the others do run, H, report for each size, and H between two.
-fn both_ways(session: &PerfSession, output: &mut Output) -> Result<BytesRight, Stop> {
+fn both_ways(session: &PerfSession, output: &mut Output) -> Result<Option<bool>, Stop> {
     connect_bandwidth(session)?;
     let (all, send) = (session.plan.args.all, session.plan.receives());
     let sizes = session.plan.sizes.clone();
@@ -371,7 +368,7 @@ fn both_size(
 /// with H, done.
 ///
 /// WRITEs that both ends verify have one more H between two sizes: behind it the server starts to overwrite what came.
-fn latency(session: &PerfSession, output: &mut Output) -> Result<BytesRight, Stop> {
+fn latency(session: &PerfSession, output: &mut Output) -> Result<Option<bool>, Stop> {
     session.barrier()?;
     session.connect()?;
     barriers(session, 2)?;
@@ -398,7 +395,7 @@ fn latency_of_size(
     session: &PerfSession,
     output: &mut Output,
     size: u64,
-) -> (Result<(), Stop>, BytesRight) {
+) -> (Result<(), Stop>, Option<bool>) {
     output.measuring(session, size);
     let (done, pinged) = pingpong::run(session, size, None);
     if pinged.latencies.count() > 0 {
@@ -414,7 +411,7 @@ fn latency_of_size(
 }
 
 /// SEND: connection at once, H H, for each size (receives, H, run), H, done.
-fn send_latency(session: &PerfSession, output: &mut Output) -> Result<BytesRight, Stop> {
+fn send_latency(session: &PerfSession, output: &mut Output) -> Result<Option<bool>, Stop> {
     session.connect()?;
     barriers(session, 2)?;
     verify::warn_if_impossible(session);
