@@ -1,15 +1,22 @@
 //! Bytes from a wire: frames, packets and their headers.
 
 use uroce_wire::{
-    Aeth, AtomicAckEth, AtomicEth, Bth, Deth, Feth, Header, Ieth, ImmDt, Packet, Rdeth, Reth,
-    XrcEth, parse_ethernet, parse_ip, pretty,
+    Aeth, AtomicAckEth, AtomicEth, Bth, Deth, Feth, Header, Ieth, ImmDt, Network, Packet, Rdeth,
+    Reth, XrcEth, parse_ethernet, parse_ip, pretty,
 };
 
 /// Reads the bytes as an Ethernet frame, as an IP packet, as what stands behind UDP, and as each header.
 pub(crate) fn run(bytes: &[u8]) {
     for frame in [parse_ethernet(bytes), parse_ip(bytes)].into_iter().flatten() {
         let (source, destination) = frame.addresses();
-        assert_eq!(source.is_ipv4(), destination.is_ipv4());
+        match frame.ip {
+            Network::V4(_) => assert!(source.is_ipv4() && destination.is_ipv4()),
+            Network::V6(_) => assert!(source.is_ipv6() && destination.is_ipv6()),
+            // Each GID of RoCEv1 is that of an IPv4 address or not, whatever the other is.
+            Network::Grh(grh) => {
+                assert_eq!((source, destination), (grh.src.to_ip(), grh.dst.to_ip()))
+            }
+        }
         let found = frame.transport.last_chunk().map(|icrc| u32::from_le_bytes(*icrc));
         assert_eq!(frame.icrc_is_right(), found.is_some() && frame.expected_icrc() == found);
         assert!(frame.transport.len() <= bytes.len());
