@@ -42,6 +42,9 @@ pub struct Packet {
     pub traffic_class: u8,
     /// IPv4 time to live or IPv6 hop limit.
     pub hop_limit: u8,
+    /// The IPv4 identification; `None` if it has none, or if only the NIC knew it that cut a batch of
+    /// segmentation offload into packets.
+    pub ip_id: Option<u16>,
     /// Length of the whole frame on the wire; of a frame that is several packets, this packet's
     /// share.
     pub wire_len: u32,
@@ -92,6 +95,7 @@ impl Packet {
             destination: nowhere,
             traffic_class: 0,
             hop_limit: 64,
+            ip_id: None,
             wire_len: 0,
             opcode_info: bth.opcode.info(),
             bth,

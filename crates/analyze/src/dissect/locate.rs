@@ -39,6 +39,7 @@ pub(super) struct Carried {
     pub(super) destination: SocketAddr,
     pub(super) traffic_class: u8,
     pub(super) hop_limit: u8,
+    pub(super) ip_id: Option<u16>,
     /// The headers in front of it that its ICRC covers.
     pub(super) headers: Headers,
     /// Where its BTH begins.
@@ -116,6 +117,7 @@ fn udp(data: &[u8], network: &Network, config: &DissectorConfig) -> Option<Locat
         destination: SocketAddr::new(network.destination, destination),
         traffic_class: network.traffic_class,
         hop_limit: network.hop_limit,
+        ip_id: network.ip_id,
         headers: Headers::Udp(network.at..start),
         start,
         end: network.end.min(by_udp).max(start),
@@ -140,6 +142,7 @@ fn grh(frame: &Frame<'_>, at: usize, encapsulation: Encapsulation) -> Option<Loc
         destination: SocketAddr::new(network.destination, 0),
         traffic_class: network.traffic_class,
         hop_limit: network.hop_limit,
+        ip_id: network.ip_id,
         headers: Headers::Grh(network.at..network.header_end),
         start: network.header_end,
         end: network.end.max(network.header_end),
@@ -172,6 +175,7 @@ fn local(lrh: &[u8; LRH], at: usize) -> Carried {
         destination: address(number(2)),
         traffic_class: 0,
         hop_limit: 0,
+        ip_id: None,
         headers: Headers::Lrh(at..at + LRH),
         start: at + LRH,
         end: at + length.max(LRH),

@@ -39,6 +39,8 @@ pub(super) struct Network {
     pub(super) destination: IpAddr,
     pub(super) traffic_class: u8,
     pub(super) hop_limit: u8,
+    /// Of IPv4.
+    pub(super) ip_id: Option<u16>,
     pub(super) fragment: Fragment,
 }
 
@@ -80,6 +82,7 @@ impl Network {
             destination: address(16),
             traffic_class: header[1],
             hop_limit: header[8],
+            ip_id: Some(u16::from_be_bytes([header[4], header[5]])),
             fragment,
         })
     }
@@ -104,6 +107,7 @@ impl Network {
             destination: Ipv6Addr::from(*header.dst.bytes()).into(),
             traffic_class: header.traffic_class,
             hop_limit: header.hop_limit,
+            ip_id: None,
             fragment: Fragment::No,
         })
     }

@@ -104,6 +104,7 @@ fn bare(frame: &Frame<'_>, carried: &Carried, place: &PacketPlace, bth: Bth) -> 
         destination: carried.destination,
         traffic_class: carried.traffic_class,
         hop_limit: carried.hop_limit,
+        ip_id: carried.ip_id.filter(|_| place.segment == 0),
         wire_len: place.wire_len,
         icrc: place.icrc,
         ..Packet::new(bth)

@@ -30,9 +30,9 @@ impl Requests {
         let verdict = RequestVerdict { psn, message, ..RequestVerdict::default() };
         if let Some(again) = self.slots.get_mut(psn) {
             again.copies = again.copies.saturating_add(1);
-            again.last = again.last.max(packet.time);
+            (again.last, again.ip_id) = (again.last.max(packet.time), packet.ip_id);
         }
-        if self.is_copy(psn, slot, packet.time) || !self.is_reliable {
+        if self.is_copy(psn, slot, packet) || !self.is_reliable {
             figures.duplicates += 1;
             return RequestVerdict { is_duplicate: true, ..verdict };
         }
@@ -83,7 +83,7 @@ impl Requests {
         match self.slots.get_mut(psn) {
             Some(slot) => {
                 (slot.copies, slot.frame) = (2, packet.frame);
-                (slot.time, slot.last) = (packet.time, packet.time);
+                (slot.time, slot.last, slot.ip_id) = (packet.time, packet.time, packet.ip_id);
             }
             None => self.slots.put(psn, Slot { copies: 2, ..first_slot(packet, verb) }),
         }
@@ -105,13 +105,15 @@ impl Requests {
         is_new && end < self.answered && (is_missing || end.plus(1) < self.answered)
     }
 
-    /// Two copies so close to each other that the second one cannot have been asked for.
-    fn is_copy(&self, psn: UnwrappedPsn, slot: Slot, time: Timestamp) -> bool {
-        if self.causes.is_asked_for(psn) {
+    /// Two copies so close to each other that the second one cannot have been asked for. What the network copies
+    /// keeps its IPv4 identification (RFC 6864), so that two packets with different ones were sent.
+    fn is_copy(&self, psn: UnwrappedPsn, slot: Slot, packet: &Packet) -> bool {
+        let ids = slot.ip_id.zip(packet.ip_id);
+        if self.causes.is_asked_for(psn) || ids.is_some_and(|(before, now)| before != now) {
             return false;
         }
         let limit = self.min_round_trip.map_or(COPY_TIME, |round_trip| round_trip.min(COPY_TIME));
-        time.since(slot.last) < limit && !self.causes.is_going_on(psn)
+        packet.time.since(slot.last) < limit && !self.causes.is_going_on(psn)
     }
 
     fn repeat(

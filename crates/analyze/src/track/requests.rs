@@ -237,6 +237,7 @@ pub(super) fn first_slot(packet: &Packet, verb: Verb) -> Slot {
         frame: packet.frame,
         time: packet.time,
         last: packet.time,
+        ip_id: packet.ip_id,
         bytes: if verb == Verb::Read { 0 } else { packet.payload_len },
         copies: 1,
         ack_req: packet.bth.ack_req,

@@ -17,6 +17,8 @@ pub(super) struct Slot {
     pub(super) time: Timestamp,
     /// When the newest copy of it was seen.
     pub(super) last: Timestamp,
+    /// The IPv4 identification of that copy, if it is known.
+    pub(super) ip_id: Option<u16>,
     /// Payload that an acknowledgement of this PSN settles.
     pub(super) bytes: u32,
     /// Requests with this PSN that were seen; the count stays at 255.

@@ -94,7 +94,8 @@ fn roce_v1_and_infiniband_have_their_own_icrc() {
 
 #[test]
 fn ipv6_with_extension_headers() {
-    assert_eq!(one(&ipv6(&acknowledge()), LinkType::RawIp).icrc, IcrcStatus::Right);
+    let packet = one(&ipv6(&acknowledge()), LinkType::RawIp);
+    assert_eq!((packet.icrc, packet.ip_id), (IcrcStatus::Right, None));
     let mut data = ipv6(&acknowledge());
     let options = [17, 0, 1, 4, 0, 0, 0, 0];
     data.splice(40..40, options);
@@ -196,6 +197,7 @@ fn a_batch_of_segmentation_offload_is_taken_apart() {
         for (index, (packet, payload)) in packets.iter().enumerate() {
             assert_eq!((packet.segment, packet.bth.psn.get()), (index as u16, index as u32));
             assert_eq!(packet.icrc, IcrcStatus::Right, "{count} {size} {last} {step} {index}");
+            assert_eq!(packet.ip_id.is_some(), index == 0, "those behind it get one on the way");
             let expected = if index + 1 == usize::from(count) { last } else { size };
             assert_eq!((payload.len(), packet.payload_len as usize), (expected, expected));
             assert_eq!(packet.wire_len as usize, 42 + 12 + expected + 4);

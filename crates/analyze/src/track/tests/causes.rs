@@ -2,7 +2,7 @@
 
 use std::time::Duration;
 
-use uroce_wire::NakCode;
+use uroce_wire::{NakCode, Opcode};
 
 use crate::track::testkit::{A, B, Wire, read_opcode};
 use crate::track::{Annotation, FlowId, RetransmissionCause};
@@ -116,6 +116,26 @@ fn two_copies_within_microseconds_are_the_networks_work() {
     let copy = wire.send(A, B, 119);
     assert!(copy.is_duplicate && copy.retransmission.is_none());
     assert_eq!(wire.figures(FlowId(0)).duplicates, 1);
+}
+
+#[test]
+fn two_copies_with_different_ipv4_identifications_were_both_sent() {
+    let verdict = |first: Option<u16>, second: Option<u16>| {
+        let mut wire = Wire::new();
+        wire.sends(A, B, 100..110);
+        let [_, last] = [first, second].map(|ip_id| {
+            let mut packet = wire.packet(A, B, Opcode::RC_SEND_ONLY, 110);
+            (packet.ip_id, packet.payload_len) = (ip_id, 100);
+            wire.step_us = 0;
+            wire.give(&packet)
+        });
+        (last.is_duplicate, cause(&last))
+    };
+    let sent = (false, Some(RetransmissionCause::TailProbe));
+    assert_eq!(verdict(Some(7), Some(8)), sent);
+    for (first, second) in [(Some(7), Some(7)), (Some(7), None), (None, Some(7)), (None, None)] {
+        assert_eq!(verdict(first, second), (true, None), "{first:?} {second:?}");
+    }
 }
 
 #[test]
