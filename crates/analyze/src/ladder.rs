@@ -8,7 +8,6 @@ mod builder;
 mod config;
 mod fold;
 mod label;
-mod loss;
 mod step;
 mod svg;
 mod text;

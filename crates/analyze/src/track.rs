@@ -18,6 +18,7 @@ mod completion;
 mod config;
 mod connections;
 mod damage;
+mod damaged_requests;
 mod figures;
 mod flow;
 mod flow_id;
@@ -43,7 +44,9 @@ mod tests;
 mod tracker;
 mod unanswered;
 
-pub use annotation::{Acknowledged, Annotation, Gap, Outstanding, Retransmission, RnrWait, Role};
+pub use annotation::{
+    Acknowledged, Annotation, Gap, Missing, Outstanding, Retransmission, RnrWait, Role,
+};
 pub use config::TrackerConfig;
 pub use connections::{Connection, Endpoint};
 pub use figures::{Figures, Repeated, Values, VerbFigures};

@@ -4,7 +4,7 @@ use uroce_wire::{Psn, Qpn};
 
 use super::config::{LadderConfig, PsnStyle};
 use super::step::Step;
-use super::{Arrow, ArrowKind, End, Ladder, fold, label, loss};
+use super::{Arrow, ArrowKind, End, Ladder, fold, label};
 use crate::{Packet, Timestamp};
 
 /// What is known about a packet beyond its own bytes.
@@ -18,6 +18,8 @@ pub struct Mark {
     pub is_retransmission: bool,
     /// It was dropped on its way.
     pub is_lost: bool,
+    /// It asks for a request whose newest copy is in this frame.
+    pub misses: Option<u64>,
     /// What is remarkable about it, a short sentence each.
     pub notes: Vec<String>,
     /// What only this packet has; a run of packets that differ in nothing else is folded.
@@ -62,8 +64,10 @@ impl LadderBuilder {
             self.left_out += 1;
             return;
         }
-        let mut step = self.step(packet, to_right, mark);
-        loss::explain_nak(&mut self.steps, packet, &mut step.arrow);
+        if let Some(frame) = mark.misses {
+            self.mark_lost(frame, packet);
+        }
+        let step = self.step(packet, to_right, mark);
         self.steps.push(step);
     }
 
@@ -75,6 +79,18 @@ impl LadderBuilder {
             left_out: self.left_out,
             elsewhere: self.elsewhere,
         })
+    }
+
+    /// The request in `frame` did not arrive: `nak` asks for it.
+    fn mark_lost(&mut self, frame: u64, nak: &Packet) {
+        let at = self.steps.partition_point(|step| step.arrow.frame < frame);
+        let of_frame = self.steps[at..].iter_mut().map(|step| &mut step.arrow);
+        let mut of_frame = of_frame.take_while(|arrow| arrow.frame == frame);
+        let found = of_frame.find(|arrow| arrow.psn == nak.bth.psn);
+        if let Some(arrow) = found.filter(|arrow| !arrow.is_lost) {
+            arrow.is_lost = true;
+            arrow.notes.push(format!("missing at the receiver: NAK in frame {}", nak.frame));
+        }
     }
 
     /// Whether the packet goes to the right; `None` if it belongs to other queue pairs. The first

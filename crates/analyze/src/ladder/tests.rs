@@ -3,14 +3,19 @@ use uroce_wire::{NakCode, Reth, Syndrome};
 
 use super::*;
 use crate::sample::{answer, packet};
+use crate::track::{Tracker, TrackerConfig};
 use crate::{Packet, Timestamp};
 
 /// Packets one microsecond apart, with frame numbers.
 fn numbered(packets: impl IntoIterator<Item = Packet>) -> Vec<Packet> {
+    spaced(Duration::from_micros(1), packets)
+}
+
+fn spaced(pause: Duration, packets: impl IntoIterator<Item = Packet>) -> Vec<Packet> {
     let numbers = 1..;
     let place = |(packet, frame): (Packet, u64)| Packet {
         frame,
-        time: Timestamp::from_nanos(frame * 1000),
+        time: Timestamp::from_nanos(frame * pause.as_nanos() as u64),
         ..packet
     };
     packets.into_iter().zip(numbers).map(place).collect()
@@ -22,8 +27,15 @@ fn draw(packets: &[Packet], config: LadderConfig) -> Ladder {
     builder.finish().expect("there are packets")
 }
 
+/// What the tracker says about packets that follow each other too slowly to be copies that the network made.
 fn ladder(packets: impl IntoIterator<Item = Packet>) -> Ladder {
-    draw(&numbered(packets), LadderConfig::default())
+    let mut tracker = Tracker::new(TrackerConfig::default());
+    let mut builder = LadderBuilder::new(LadderConfig::default());
+    for packet in spaced(Duration::from_micros(10), packets) {
+        let annotation = tracker.handle_packet(&packet, &[]);
+        builder.handle_packet(&packet, Mark { misses: annotation.misses(), ..Mark::default() });
+    }
+    builder.finish().expect("there are packets")
 }
 
 fn arrows(ladder: &Ladder) -> Vec<&Arrow> {
@@ -223,10 +235,9 @@ fn a_second_nak_is_for_the_second_sending() {
 }
 
 #[test]
-fn a_missing_packet_that_was_not_captured_is_said() {
+fn a_missing_packet_that_was_not_captured_marks_no_arrow() {
     let nak = answer(0x11, 1, Syndrome::nak(NakCode::PsnSequence));
     let ladder = ladder([request(0), request(2), nak]);
-    assert_eq!(arrows(&ladder)[2].notes, ["the missing packet is not in the capture"]);
     assert!(arrows(&ladder).iter().all(|arrow| !arrow.is_lost));
 }
 
@@ -239,8 +250,6 @@ fn a_copy_that_the_round_of_repetition_lacks_marks_no_arrow() {
     let packets = before.into_iter().chain([nak(3)]).chain(round).chain([nak(4)]);
     let ladder = ladder(packets.chain([4, 5, 6].map(request)));
     assert!(arrows(&ladder).iter().all(|arrow| !arrow.is_lost));
-    assert_eq!(arrows(&ladder)[6].notes, ["the missing packet is not in the capture"]);
-    assert_eq!(arrows(&ladder)[10].notes, ["the missing copy is not in the capture"]);
 }
 
 fn lost_frames(ladder: &Ladder) -> Vec<u64> {

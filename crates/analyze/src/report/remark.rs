@@ -4,7 +4,7 @@ use uroce_wire::Psn;
 
 use crate::judge::is_undefined;
 use crate::quantity::{count, duration};
-use crate::track::{Annotation, Role};
+use crate::track::{Annotation, Missing, Role};
 use crate::{IcrcStatus, Packet};
 
 /// What is remarkable about a packet, a short sentence each; nothing about an ordinary one.
@@ -17,6 +17,7 @@ pub fn remarks(packet: &Packet, annotation: &Annotation) -> Vec<String> {
     remarks.extend(annotation.is_duplicate.then(|| duplicate(annotation)));
     remarks.extend(annotation.is_reordered.then(|| "came late: reordered".to_owned()));
     remarks.extend(gap(annotation));
+    remarks.extend(missing(annotation));
     remarks.extend(rnr(annotation));
     remarks.extend(annotation.is_unsolicited.then(|| "answers nothing under way".to_owned()));
     remarks.extend(coalesced(annotation));
@@ -80,6 +81,16 @@ fn duplicate(annotation: &Annotation) -> String {
     }
 }
 
+/// Which request a sequence NAK misses.
+fn missing(annotation: &Annotation) -> Option<String> {
+    Some(match annotation.missing? {
+        Missing::Copy { frame } => format!("misses frame {frame}"),
+        Missing::Damaged { frame } => format!("misses frame {frame}, which is damaged"),
+        Missing::CopyNotCaptured => "the missing copy is not in the capture".to_owned(),
+        Missing::NotCaptured => "the missing packet is not in the capture".to_owned(),
+    })
+}
+
 fn gap(annotation: &Annotation) -> Option<String> {
     let gap = annotation.gap_before?;
     let first: Psn = gap.first.on_wire();
@@ -113,7 +124,7 @@ fn icrc(status: IcrcStatus) -> Option<String> {
 
 #[cfg(test)]
 mod tests {
-    use uroce_wire::{Opcode, Syndrome};
+    use uroce_wire::{NakCode, Opcode, Syndrome};
 
     use super::*;
     use crate::track::{Tracker, TrackerConfig};
@@ -132,6 +143,21 @@ mod tests {
         for other in ["fault: delayed by 1 ms by rule 1", "drop reason psn_duplicate", ""] {
             assert!(!is_dropped(other), "{other}");
         }
+    }
+
+    #[test]
+    fn a_nak_tells_what_it_misses() {
+        let remark = |psns: &[u32], refused: u32| {
+            let mut tracker = Tracker::new(TrackerConfig::default());
+            for (psn, frame) in psns.iter().zip(1..) {
+                let sent = Packet { frame, ..sample::packet(Opcode::RC_SEND_ONLY, 0x12, *psn) };
+                tracker.handle_packet(&sent, &[]);
+            }
+            let nak = sample::answer(0x11, refused, Syndrome::nak(NakCode::PsnSequence));
+            remarks(&nak, &tracker.handle_packet(&nak, &[]))
+        };
+        assert_eq!(remark(&[0, 1, 2], 1), ["misses frame 2"]);
+        assert_eq!(remark(&[0, 2], 1), ["the missing packet is not in the capture"]);
     }
 
     #[test]

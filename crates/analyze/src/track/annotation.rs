@@ -39,6 +39,8 @@ pub struct Annotation {
     pub is_reordered: bool,
     /// PSNs before it that were not seen and should have been.
     pub gap_before: Option<Gap>,
+    /// Of a sequence NAK that asks for something new: the request that the responder misses.
+    pub missing: Option<Missing>,
     /// It answers nothing that is under way.
     pub is_unsolicited: bool,
     /// What an acknowledgement, a NAK or a response settles.
@@ -100,6 +102,27 @@ pub struct Gap {
     pub packets: u64,
 }
 
+/// The request that a sequence NAK asks for, as far as the capture has it. The responder keeps nothing behind a
+/// gap, so that it misses the newest copy.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub enum Missing {
+    /// The copy in this frame, which is the newest one, was lost behind the capture point.
+    Copy {
+        /// Number of the frame.
+        frame: u64,
+    },
+    /// The copy in this frame, which is the newest one, has a wrong ICRC: its receiver must drop it.
+    Damaged {
+        /// Number of the frame.
+        frame: u64,
+    },
+    /// There are older copies. The newest round of repetition went over it without it: that copy was lost
+    /// before the capture point.
+    CopyNotCaptured,
+    /// No copy of it was seen.
+    NotCaptured,
+}
+
 /// What an answer settles.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Default)]
 pub struct Acknowledged {
@@ -132,6 +155,14 @@ pub struct RnrWait {
 }
 
 impl Annotation {
+    /// Frame of the request that it asks for, if that is in the capture.
+    pub const fn misses(&self) -> Option<u64> {
+        match self.missing {
+            Some(Missing::Copy { frame } | Missing::Damaged { frame }) => Some(frame),
+            _ => None,
+        }
+    }
+
     /// An annotation that says no more than what the packet is.
     pub(super) fn new(flow: FlowId, psn: UnwrappedPsn, role: Role) -> Self {
         Self {
@@ -146,6 +177,7 @@ impl Annotation {
             is_duplicate: false,
             is_reordered: false,
             gap_before: None,
+            missing: None,
             is_unsolicited: false,
             acknowledges: None,
             completed: 0,

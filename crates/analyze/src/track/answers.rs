@@ -4,7 +4,7 @@ use std::time::Duration;
 
 use uroce_wire::{NakCode, SyndromeKind, rnr_timer_ns};
 
-use super::annotation::{Acknowledged, Gap, RnrWait, Role};
+use super::annotation::{Acknowledged, Gap, Missing, RnrWait, Role};
 use super::cause::Refusal;
 use super::figures::Figures;
 use super::message::Outcome;
@@ -28,6 +28,7 @@ pub(super) struct AnswerVerdict {
     pub(super) acknowledged: Acknowledged,
     pub(super) round_trip: Option<Duration>,
     pub(super) gap: Option<Gap>,
+    pub(super) missing: Option<Missing>,
     pub(super) rnr_wait: Option<RnrWait>,
     pub(super) is_repeated: bool,
     pub(super) is_unsolicited: bool,
@@ -175,19 +176,39 @@ impl Requests {
         if is_stale {
             return verdict;
         }
-        let is_missing = self.holes.refuse(psn);
-        let known = self.slots.get(psn).filter(|slot| slot.copies > 0);
-        if let Some(slot) = known.filter(|_| !is_missing && !is_repeated) {
-            match self.causes.has_skipped(psn, slot.last) {
-                true => figures.lost_before += 1,
-                false => figures.lost_behind += 1,
-            }
+        let is_hole = self.holes.refuse(psn);
+        verdict.missing = if is_repeated { None } else { self.missing(psn, is_hole) };
+        match verdict.missing {
+            Some(Missing::Copy { .. }) => figures.lost_behind += 1,
+            Some(Missing::CopyNotCaptured) => figures.lost_before += 1,
+            // What was not captured counts when it comes, and what is damaged by itself.
+            Some(Missing::NotCaptured | Missing::Damaged { .. }) | None => {}
         }
         verdict.acknowledged = self.settle(psn, packet);
         self.note_answered(psn, packet.time);
         self.causes.note_nak(psn, packet.time);
         verdict.message = self.number_of(psn);
         verdict
+    }
+
+    /// Which copy of the request `psn` a NAK misses; `None` if that is not known any more, or if nothing was sent yet.
+    fn missing(&self, psn: UnwrappedPsn, is_hole: bool) -> Option<Missing> {
+        let known = self.slots.get(psn).filter(|slot| slot.copies > 0);
+        let newest = known.map_or(0, |slot| slot.last_frame);
+        if let Some(frame) = self.damaged.frame_of(psn.on_wire()).filter(|frame| *frame > newest) {
+            return Some(Missing::Damaged { frame });
+        }
+        if is_hole {
+            return Some(Missing::NotCaptured);
+        }
+        if let Some(slot) = known {
+            return Some(match self.causes.has_skipped(psn, slot.last) {
+                true => Missing::CopyNotCaptured,
+                false => Missing::Copy { frame: slot.last_frame },
+            });
+        }
+        let is_remembered = self.next.since(psn) <= self.slots.capacity() as u64;
+        (psn < self.next && is_remembered).then_some(Missing::NotCaptured)
     }
 
     fn handle_rnr(

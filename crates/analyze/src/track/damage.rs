@@ -32,6 +32,9 @@ impl Tracker {
         annotation.is_damaged = true;
         if let Some(flow) = self.flows.get_mut(id) {
             flow.figures.note_damaged(packet);
+            if role == Role::Request {
+                flow.requests.damaged.note(packet);
+            }
         }
         self.annotate_unfollowed(&mut annotation, packet);
         annotation

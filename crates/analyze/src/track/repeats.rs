@@ -30,7 +30,8 @@ impl Requests {
         let verdict = RequestVerdict { psn, message, ..RequestVerdict::default() };
         if let Some(again) = self.slots.get_mut(psn) {
             again.copies = again.copies.saturating_add(1);
-            (again.last, again.ip_id) = (again.last.max(packet.time), packet.ip_id);
+            again.last = again.last.max(packet.time);
+            (again.last_frame, again.ip_id) = (packet.frame, packet.ip_id);
         }
         if self.is_copy(psn, slot, packet) || !self.is_reliable {
             figures.duplicates += 1;
@@ -82,8 +83,15 @@ impl Requests {
     fn note_part(&mut self, psn: UnwrappedPsn, packet: &Packet, verb: Verb) {
         match self.slots.get_mut(psn) {
             Some(slot) => {
-                (slot.copies, slot.frame) = (2, packet.frame);
-                (slot.time, slot.last, slot.ip_id) = (packet.time, packet.time, packet.ip_id);
+                *slot = Slot {
+                    copies: 2,
+                    frame: packet.frame,
+                    time: packet.time,
+                    last: packet.time,
+                    last_frame: packet.frame,
+                    ip_id: packet.ip_id,
+                    ..*slot
+                };
             }
             None => self.slots.put(psn, Slot { copies: 2, ..first_slot(packet, verb) }),
         }

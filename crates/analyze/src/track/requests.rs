@@ -8,6 +8,7 @@ use super::TrackerConfig;
 use super::UnwrappedPsn;
 use super::annotation::{Gap, Outstanding, Retransmission, RnrWait};
 use super::cause::Causes;
+use super::damaged_requests::DamagedRequests;
 use super::figures::Figures;
 use super::holes::{Closed, Holes};
 use super::message::{Message, Outcome, Verb};
@@ -38,6 +39,7 @@ pub(super) struct Requests {
     pub(super) unanswered: Unanswered,
     pub(super) causes: Causes,
     pub(super) holes: Holes,
+    pub(super) damaged: DamagedRequests,
     /// Payload of SENDs and WRITEs under way, and what READs still have to bring.
     pub(super) bytes: u64,
     pub(super) min_round_trip: Option<Duration>,
@@ -73,6 +75,7 @@ impl Requests {
         self.slots.clear();
         self.causes = Causes::default();
         self.holes = Holes::default();
+        self.damaged = DamagedRequests::default();
         self.bytes = 0;
         self.is_failed = false;
     }
@@ -237,6 +240,7 @@ pub(super) fn first_slot(packet: &Packet, verb: Verb) -> Slot {
         frame: packet.frame,
         time: packet.time,
         last: packet.time,
+        last_frame: packet.frame,
         ip_id: packet.ip_id,
         bytes: if verb == Verb::Read { 0 } else { packet.payload_len },
         copies: 1,

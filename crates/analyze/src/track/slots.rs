@@ -17,7 +17,9 @@ pub(super) struct Slot {
     pub(super) time: Timestamp,
     /// When the newest copy of it was seen.
     pub(super) last: Timestamp,
-    /// The IPv4 identification of that copy, if it is known.
+    /// Frame of that copy.
+    pub(super) last_frame: u64,
+    /// Its IPv4 identification, if that is known.
     pub(super) ip_id: Option<u16>,
     /// Payload that an acknowledgement of this PSN settles.
     pub(super) bytes: u32,

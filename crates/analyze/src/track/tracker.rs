@@ -213,6 +213,7 @@ impl Tracker {
         annotation.acknowledges = (!verdict.is_unsolicited).then_some(verdict.acknowledged);
         annotation.round_trip = verdict.round_trip;
         annotation.gap_before = verdict.gap;
+        annotation.missing = verdict.missing;
         annotation.rnr_wait = verdict.rnr_wait;
         annotation.is_duplicate = verdict.is_repeated;
         annotation.is_unsolicited = verdict.is_unsolicited;

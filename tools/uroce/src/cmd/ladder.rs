@@ -127,6 +127,7 @@ impl Drawing {
             message: cm_message(packet, payload),
             is_retransmission: annotation.retransmission.is_some(),
             is_lost: is_dropped(frame.comment),
+            misses: annotation.misses(),
             aside: first_sent(annotation),
             notes: comment.into_iter().chain(remarks(packet, annotation)).chain(titles).collect(),
         };

@@ -1,9 +1,9 @@
 //! Packets whose ICRC is wrong: damaged, or of a capture in which no ICRC is right.
 
-use uroce_wire::{Aeth, Opcode, Syndrome};
+use uroce_wire::{Aeth, NakCode, Opcode, Syndrome};
 
 use crate::track::testkit::{A, B, End, Wire};
-use crate::track::{Annotation, FlowId};
+use crate::track::{Annotation, FlowId, Missing};
 use crate::{IcrcStatus, NotChecked, Packet};
 
 const WRONG: IcrcStatus = IcrcStatus::Wrong { found: 1, expected: 2 };
@@ -42,6 +42,28 @@ fn a_damaged_request_is_counted_and_changes_nothing() {
     assert_eq!((figures.restarts, figures.retransmitted(), figures.skipped), (0, 0, 0));
     assert_eq!((figures.requests, figures.icrc_errors, figures.packets), (12, 2, 14));
     assert_eq!(figures.damaged, 2);
+}
+
+#[test]
+fn a_nak_that_misses_a_damaged_request_names_it() {
+    let mut wire = connected();
+    let nak = |wire: &mut Wire, psn| wire.nak(B, A, psn, NakCode::PsnSequence).missing;
+    damaged_send(&mut wire, B, 10);
+    let first = 21;
+    wire.sends(A, B, 11..13);
+    assert_eq!(nak(&mut wire, 10), Some(Missing::Damaged { frame: first }));
+    wire.sends(A, B, 10..13);
+    assert_eq!(nak(&mut wire, 10), Some(Missing::Copy { frame: first + 4 }), "now the good one");
+    wire.send(A, B, 10);
+    damaged_send(&mut wire, B, 11);
+    wire.send(A, B, 12);
+    assert_eq!(nak(&mut wire, 11), Some(Missing::Damaged { frame: first + 9 }), "the newest copy");
+    wire.sends(A, B, 11..13);
+    for psn in 13..20 {
+        damaged_send(&mut wire, B, psn);
+    }
+    wire.send(A, B, 20);
+    assert_eq!(nak(&mut wire, 13), Some(Missing::NotCaptured), "four are remembered");
 }
 
 #[test]

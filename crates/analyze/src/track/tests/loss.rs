@@ -5,7 +5,7 @@ use std::time::Duration;
 use uroce_wire::{NakCode, Opcode};
 
 use crate::track::testkit::{A, B, MTU, Wire};
-use crate::track::{CapturePoint, FlowId, RetransmissionCause, TrackerConfig};
+use crate::track::{CapturePoint, FlowId, Missing, RetransmissionCause, TrackerConfig};
 
 #[test]
 fn a_gap_that_is_repaired_was_lost_before_the_capture_point() {
@@ -218,6 +218,43 @@ fn what_a_selective_repair_leaves_out_was_lost_when_it_was_sent_first() {
     wire.send(A, B, 114);
     let figures = wire.figures(FlowId(0));
     assert_eq!((figures.lost_before, figures.lost_behind), (0, 2));
+}
+
+#[test]
+fn a_nak_names_the_newest_copy_of_what_it_misses() {
+    let mut wire = Wire::new();
+    let nak = |wire: &mut Wire| wire.nak(B, A, 101, NakCode::PsnSequence).missing;
+    wire.sends(A, B, 100..104);
+    assert_eq!(nak(&mut wire), Some(Missing::Copy { frame: 2 }));
+    assert_eq!(nak(&mut wire), None, "it has said so");
+    wire.sends(A, B, 101..104);
+    assert_eq!(nak(&mut wire), Some(Missing::Copy { frame: 7 }), "what it asked for was lost, too");
+    wire.ack(B, A, 103);
+    assert_eq!(nak(&mut wire), None, "it is old");
+    let unsent = wire.nak(B, A, 104, NakCode::PsnSequence);
+    assert_eq!(unsent.missing, None, "what it misses may be captured behind it");
+}
+
+#[test]
+fn a_nak_for_a_copy_that_was_not_captured_says_so() {
+    let mut wire = Wire::new();
+    let nak = |wire: &mut Wire, psn| wire.nak(B, A, psn, NakCode::PsnSequence).missing;
+    wire.sends(A, B, [100, 101, 102, 104, 105, 106]);
+    assert_eq!(nak(&mut wire, 103), Some(Missing::NotCaptured));
+    wire.sends(A, B, [103, 105, 106]);
+    assert_eq!(nak(&mut wire, 104), Some(Missing::CopyNotCaptured));
+}
+
+/// Holes beyond those that are remembered were not captured all the same; what the tracker has forgotten may have been.
+#[test]
+fn a_nak_for_what_is_not_remembered_says_nothing_of_the_capture() {
+    let mut wire = Wire::new();
+    wire.sends(A, B, (0..1000).map(|index| 100 + 2 * index));
+    let missing = |wire: &mut Wire, psn| wire.nak(B, A, psn, NakCode::PsnSequence).missing;
+    assert_eq!(missing(&mut wire, 2001), Some(Missing::NotCaptured));
+    let mut wire = Wire::new();
+    wire.sends(A, B, 100..100_000);
+    assert_eq!(missing(&mut wire, 100), None);
 }
 
 #[test]
