@@ -202,7 +202,7 @@ fn with_a_vlan_every_frame_carries_the_tag() {
     }
     let open = |host: usize, vlan| {
         let config = XdpConfig { vlan, ..XdpConfig::new((addresses[host], 4791).into()) };
-        lab.try_open(host, config).expect("open")
+        lab.open_soon(host, &config).expect("open")
     };
     // The program takes only frames with the tag in their bytes, so a packet that arrives had it.
     let (mut a, mut b) = (open(0, Some(100)), open(1, Some(100)));
