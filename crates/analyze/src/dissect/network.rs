@@ -39,7 +39,7 @@ pub(super) struct Network {
     pub(super) destination: IpAddr,
     pub(super) traffic_class: u8,
     pub(super) hop_limit: u8,
-    /// Of IPv4.
+    /// The IPv4 identification.
     pub(super) ip_id: Option<u16>,
     pub(super) fragment: Fragment,
 }

@@ -102,8 +102,8 @@ pub struct Gap {
     pub packets: u64,
 }
 
-/// The request that a sequence NAK asks for, as far as the capture has it. The responder keeps nothing behind a
-/// gap, so that it misses the newest copy.
+/// The request that a sequence NAK asks for, as far as the capture has it. Of several copies it misses the newest
+/// one: those before it did not arrive either, or the responder did not keep them.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub enum Missing {
     /// The copy in this frame, which is the newest one, was lost behind the capture point.
