@@ -9,6 +9,8 @@ use uroce_testkit::namespace::{Namespace, Wire};
 use uroce_wire::{ROCE_PORT, Slot};
 use uroce_xdp::{XdpConfig, XdpDatapath, XdpError, XdpMode};
 
+use crate::lab::when_free;
+
 const MODES: [XdpMode; 2] = [XdpMode::Generic, XdpMode::Native];
 const QUEUES: usize = 4;
 const SIZE: usize = 100;
@@ -31,21 +33,8 @@ fn try_open(
     Ok(ChannelDatapath::connect(opened, |_| RedirectTarget::Here).expect("descriptors"))
 }
 
-/// The queues and the port of a datapath that was closed are free a moment later: a program that another test has just
-/// started holds them until it executes.
 fn open(namespace: &Namespace, ip: &str, mode: XdpMode, engines: u8) -> Engines {
-    let end = Instant::now() + Duration::from_secs(3);
-    loop {
-        match try_open(namespace, ip, mode, engines) {
-            Ok(opened) => return opened,
-            Err(
-                XdpError::ProgramBusy { .. } | XdpError::QueueBusy { .. } | XdpError::PortBusy(_),
-            ) if Instant::now() < end => {
-                std::thread::sleep(Duration::from_millis(10));
-            }
-            Err(error) => panic!("{error}"),
-        }
-    }
+    when_free(|| try_open(namespace, ip, mode, engines)).unwrap_or_else(|error| panic!("{error}"))
 }
 
 /// Sends a packet to each of these QPNs, by the source port with its place.

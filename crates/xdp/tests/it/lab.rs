@@ -36,6 +36,22 @@ pub fn cannot_run() -> bool {
     !rustix::process::geteuid().is_root() && skipped("root")
 }
 
+/// What `open` gives once port, program and queues are free, or after three seconds: a command that another test
+/// starts has copies of all descriptors until it executes, also of closed ones.
+pub fn when_free<T>(mut open: impl FnMut() -> Result<T, XdpError>) -> Result<T, XdpError> {
+    let end = Instant::now() + Duration::from_secs(3);
+    loop {
+        match open() {
+            Err(
+                XdpError::PortBusy(_) | XdpError::ProgramBusy { .. } | XdpError::QueueBusy { .. },
+            ) if Instant::now() < end => {
+                std::thread::sleep(Duration::from_millis(10));
+            }
+            opened => return opened,
+        }
+    }
+}
+
 impl Lab {
     /// A new lab.
     pub fn new() -> Self {
@@ -127,21 +143,9 @@ impl Lab {
         self.open_soon(host, &config).unwrap_or_else(|error| panic!("{error}"))
     }
 
-    /// A datapath on a host, now or within two seconds: see [`loses_program`](Self::loses_program).
+    /// A datapath on a host, as soon as it is free: see [`when_free`].
     pub fn open_soon(&self, host: usize, config: &XdpConfig) -> Result<XdpDatapath, XdpError> {
-        let end = Instant::now() + Duration::from_secs(2);
-        loop {
-            match self.try_open(host, config.clone()) {
-                Err(
-                    XdpError::PortBusy(_)
-                    | XdpError::ProgramBusy { .. }
-                    | XdpError::QueueBusy { .. },
-                ) if Instant::now() < end => {
-                    std::thread::sleep(Duration::from_millis(10));
-                }
-                opened => return opened,
-            }
-        }
+        when_free(|| self.try_open(host, config.clone()))
     }
 
     /// A datapath on a host.
