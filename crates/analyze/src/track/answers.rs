@@ -194,7 +194,7 @@ impl Requests {
     /// Which copy of the request `psn` a NAK misses; `None` if that is not known any more, or if nothing was sent yet.
     fn missing(&self, psn: UnwrappedPsn, is_hole: bool) -> Option<Missing> {
         let known = self.slots.get(psn).filter(|slot| slot.copies > 0);
-        let newest = known.map_or(0, |slot| slot.last_frame);
+        let newest = known.map_or(0, |slot| slot.last.frame);
         if let Some(frame) = self.damaged.frame_of(psn.on_wire()).filter(|frame| *frame > newest) {
             return Some(Missing::Damaged { frame });
         }
@@ -202,9 +202,9 @@ impl Requests {
             return Some(Missing::NotCaptured);
         }
         if let Some(slot) = known {
-            return Some(match self.causes.has_skipped(psn, slot.last) {
+            return Some(match self.causes.has_skipped(psn, slot.last.time) {
                 true => Missing::CopyNotCaptured,
-                false => Missing::Copy { frame: slot.last_frame },
+                false => Missing::Copy { frame: slot.last.frame },
             });
         }
         let is_remembered = self.next.since(psn) <= self.slots.capacity() as u64;
@@ -281,8 +281,8 @@ impl Requests {
             return AnswerVerdict { psn, message: number, is_repeated: true, ..Default::default() };
         }
         let round_trip = known
-            .filter(|slot| slot.copies == 1 && slot.time <= packet.time)
-            .map(|slot| packet.time.since(slot.time));
+            .filter(|slot| slot.copies == 1 && slot.first.time <= packet.time)
+            .map(|slot| packet.time.since(slot.first.time));
         let expected = self.answered.max(message.first_psn);
         let skipped = psn.since(expected);
         figures.skipped_responses += skipped;
@@ -332,8 +332,8 @@ impl Requests {
     fn round_trip_of(&self, psn: UnwrappedPsn, time: Timestamp) -> Option<Duration> {
         let once = |slot: &&Slot| slot.copies == 1;
         let is_held_up = self.slots.get(self.una).is_some_and(|slot| slot.copies > 1);
-        let slot = self.slots.get(psn).filter(once).filter(|slot| slot.time <= time)?;
-        (!is_held_up).then(|| time.since(slot.time))
+        let slot = self.slots.get(psn).filter(once).filter(|slot| slot.first.time <= time)?;
+        (!is_held_up).then(|| time.since(slot.first.time))
     }
 
     /// All SENDs and WRITEs before `end` are acknowledged (R46).

@@ -8,7 +8,7 @@ use super::figures::Figures;
 use super::holes::Filled;
 use super::message::Verb;
 use super::requests::{RequestVerdict, Requests, first_slot};
-use super::slots::Slot;
+use super::slots::{Slot, Transmission};
 use super::{TrackerConfig, UnwrappedPsn};
 use crate::{Packet, Timestamp};
 
@@ -30,8 +30,8 @@ impl Requests {
         let verdict = RequestVerdict { psn, message, ..RequestVerdict::default() };
         if let Some(again) = self.slots.get_mut(psn) {
             again.copies = again.copies.saturating_add(1);
-            again.last = again.last.max(packet.time);
-            (again.last_frame, again.ip_id) = (packet.frame, packet.ip_id);
+            let time = again.last.time.max(packet.time);
+            again.last = Transmission { time, ..Transmission::of(packet) };
         }
         if self.is_copy(psn, slot, packet) || !self.is_reliable {
             figures.duplicates += 1;
@@ -83,15 +83,8 @@ impl Requests {
     fn note_part(&mut self, psn: UnwrappedPsn, packet: &Packet, verb: Verb) {
         match self.slots.get_mut(psn) {
             Some(slot) => {
-                *slot = Slot {
-                    copies: 2,
-                    frame: packet.frame,
-                    time: packet.time,
-                    last: packet.time,
-                    last_frame: packet.frame,
-                    ip_id: packet.ip_id,
-                    ..*slot
-                };
+                let sent = Transmission::of(packet);
+                *slot = Slot { copies: 2, first: sent, last: sent, ..*slot };
             }
             None => self.slots.put(psn, Slot { copies: 2, ..first_slot(packet, verb) }),
         }
@@ -100,7 +93,7 @@ impl Requests {
     /// Time since the requester heard of progress, or sent what it waits for an answer to.
     fn silence(&self, psn: UnwrappedPsn, slot: Option<Slot>, time: Timestamp) -> Duration {
         let oldest = if psn == self.una { slot } else { self.slots.get(self.una).copied() };
-        let sent = oldest.or(slot).map_or(Timestamp::default(), |slot| slot.last);
+        let sent = oldest.or(slot).map_or(Timestamp::default(), |slot| slot.last.time);
         time.since(self.causes.last_sign.max(sent))
     }
 
@@ -109,19 +102,19 @@ impl Requests {
     fn is_implied(&self, psn: UnwrappedPsn, span: u64, slot: Option<Slot>) -> bool {
         let is_missing = self.slots.get(psn).is_none_or(|slot| !slot.answered);
         let end = if is_missing { psn } else { psn.plus(span - 1) };
-        let is_new = slot.is_none_or(|slot| slot.copies <= 1 || slot.last < self.skipped_at);
+        let is_new = slot.is_none_or(|slot| slot.copies <= 1 || slot.last.time < self.skipped_at);
         is_new && end < self.answered && (is_missing || end.plus(1) < self.answered)
     }
 
     /// Two copies so close to each other that the second one cannot have been asked for. What the network copies
     /// keeps its IPv4 identification (RFC 6864), so that two packets with different ones were sent.
     fn is_copy(&self, psn: UnwrappedPsn, slot: Slot, packet: &Packet) -> bool {
-        let ids = slot.ip_id.zip(packet.ip_id);
+        let ids = slot.last.ip_id.zip(packet.ip_id);
         if self.causes.is_asked_for(psn) || ids.is_some_and(|(before, now)| before != now) {
             return false;
         }
         let limit = self.min_round_trip.map_or(COPY_TIME, |round_trip| round_trip.min(COPY_TIME));
-        packet.time.since(slot.last) < limit && !self.causes.is_going_on(psn)
+        packet.time.since(slot.last.time) < limit && !self.causes.is_going_on(psn)
     }
 
     fn repeat(
@@ -165,8 +158,8 @@ impl Requests {
         });
         let retransmission = Some(Retransmission {
             cause: judged.cause,
-            first_seen: slot.map(|slot| slot.frame),
-            after: slot.map(|slot| packet.time.since(slot.time)),
+            first_seen: slot.map(|slot| slot.first.frame),
+            after: slot.map(|slot| packet.time.since(slot.first.time)),
         });
         RequestVerdict { retransmission, rnr_wait, ..verdict }
     }

@@ -13,7 +13,7 @@ use super::figures::Figures;
 use super::holes::{Closed, Holes};
 use super::message::{Message, Outcome, Verb};
 use super::open_messages::OpenMessages;
-use super::slots::{Slot, Slots};
+use super::slots::{Slot, Slots, Transmission};
 use super::unanswered::Unanswered;
 use crate::{Packet, Timestamp};
 
@@ -236,12 +236,10 @@ impl Requests {
 }
 
 pub(super) fn first_slot(packet: &Packet, verb: Verb) -> Slot {
+    let sent = Transmission::of(packet);
     Slot {
-        frame: packet.frame,
-        time: packet.time,
-        last: packet.time,
-        last_frame: packet.frame,
-        ip_id: packet.ip_id,
+        first: sent,
+        last: sent,
         bytes: if verb == Verb::Read { 0 } else { packet.payload_len },
         copies: 1,
         ack_req: packet.bth.ack_req,

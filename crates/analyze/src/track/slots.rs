@@ -1,26 +1,37 @@
 //! What was sent with the newest PSNs of a flow.
 
 use super::UnwrappedPsn;
-use crate::Timestamp;
+use crate::{Packet, Timestamp};
 
 /// Slots of a flow that has just begun.
 const FIRST_SLOTS: usize = 64;
+
+/// One copy of a request, as it was captured.
+#[derive(Debug, Clone, Copy, Default)]
+pub(super) struct Transmission {
+    /// Number of its frame.
+    pub(super) frame: u64,
+    /// When it was seen.
+    pub(super) time: Timestamp,
+    /// Its IPv4 identification, if that is known.
+    pub(super) ip_id: Option<u16>,
+}
+
+impl Transmission {
+    pub(super) fn of(packet: &Packet) -> Self {
+        Self { frame: packet.frame, time: packet.time, ip_id: packet.ip_id }
+    }
+}
 
 /// One PSN that was seen.
 #[derive(Debug, Clone, Copy, Default)]
 pub(super) struct Slot {
     /// Set by [`Slots::put`]. 0 in a slot that is empty; no flow uses that number.
     pub(super) psn: UnwrappedPsn,
-    /// Frame of the first transmission of a request.
-    pub(super) frame: u64,
-    /// When that was.
-    pub(super) time: Timestamp,
-    /// When the newest copy of it was seen.
-    pub(super) last: Timestamp,
-    /// Frame of that copy.
-    pub(super) last_frame: u64,
-    /// Its IPv4 identification, if that is known.
-    pub(super) ip_id: Option<u16>,
+    /// The first transmission of a request.
+    pub(super) first: Transmission,
+    /// The newest copy of it.
+    pub(super) last: Transmission,
     /// Payload that an acknowledgement of this PSN settles.
     pub(super) bytes: u32,
     /// Requests with this PSN that were seen; the count stays at 255.
@@ -101,7 +112,7 @@ mod tests {
     use super::*;
 
     fn slot(frame: u64) -> Slot {
-        Slot { frame, ..Slot::default() }
+        Slot { first: Transmission { frame, ..Transmission::default() }, ..Slot::default() }
     }
 
     #[test]
@@ -112,7 +123,7 @@ mod tests {
         slots.put(UnwrappedPsn(164), slot(2));
         slots.put(UnwrappedPsn(100), slot(3));
         assert!(slots.get(UnwrappedPsn(100)).is_none());
-        assert_eq!(slots.get(UnwrappedPsn(164)).map(|slot| slot.frame), Some(2));
+        assert_eq!(slots.get(UnwrappedPsn(164)).map(|slot| slot.first.frame), Some(2));
     }
 
     #[test]
@@ -122,7 +133,7 @@ mod tests {
         slots.put(UnwrappedPsn(70), slot(7));
         slots.reserve(200, 1024, &mut budget);
         assert_eq!((slots.capacity(), budget), (256, 0));
-        assert_eq!(slots.get(UnwrappedPsn(70)).map(|slot| slot.frame), Some(7));
+        assert_eq!(slots.get(UnwrappedPsn(70)).map(|slot| slot.first.frame), Some(7));
         slots.reserve(5000, 1024, &mut budget);
         assert_eq!(slots.capacity(), 256, "the budget of all flows is used up");
     }
