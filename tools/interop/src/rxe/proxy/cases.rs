@@ -303,18 +303,15 @@ fn damage_is_repaired(witness: &Witness) -> Result<String> {
 }
 
 fn client_waits_for_the_receiver(witness: &Witness) -> Result<String> {
-    let refusals =
-        |wire: &Wire| wire.count(|sight| sight.role == Role::RnrNak && !sight.is_of_client());
-    let (heard, said) = (refusals(&witness.near), refusals(&witness.far));
-    must((heard, said) == (5, 0), || {
-        format!("{heard} RNR NAKs at the near tap, {said} at the far one")
+    let is_refusal = |sight: &Sight| sight.role == Role::RnrNak && !sight.is_of_client();
+    let (heard, said) = (witness.near.all(is_refusal), witness.far.count(is_refusal));
+    must((heard.len(), said) == (5, 0), || {
+        format!("{} RNR NAKs at the near tap, {said} at the far one", heard.len())
     })?;
     // A guest that stands still for a while may send a request twice behind one wait.
-    let refused = witness.near.all(|sight| sight.role == Role::RnrNak);
-    let is_refused = |sight: &Sight| refused.iter().any(|nak| nak.psn() == sight.psn());
-    let again = witness
-        .near
-        .count(|sight| sight.is_of_client() && sight.again.is_some() && is_refused(sight));
+    let is_refused = |sight: &Sight| heard.iter().any(|nak| nak.psn() == sight.psn());
+    let is_again = |sight: &Sight| sight.is_of_client() && sight.again.is_some();
+    let again = witness.near.count(|sight| is_again(sight) && is_refused(sight));
     must(again >= 5, || format!("{again} of the packets that were refused were sent again"))?;
     let waited = witness.near.sent_again(RetransmissionCause::RnrNak);
     must(waited > 0, || "no packet was sent again because of an RNR NAK".to_owned())?;
